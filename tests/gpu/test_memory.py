@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Device memory of PyTorch programs: limits, what programs and operators are told of it, and programs whose memory goes out
+and comes back, whose results are those of a native run, bit for bit."""
+import ctypes
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from harness import BUILD, Fermata, Program, Skip, Steering, check, eventually, main
+
+WORK = os.path.join(os.path.dirname(os.path.abspath(__file__)), "memory_work.py")
+MIB, GIB = 1 << 20, 1 << 30
+OUTS = int(os.environ.get("OUTS", "300"))
+PROGRAMS, KINDS = 8, 8
+
+
+def work(*args):
+    return [sys.executable, WORK, *map(str, args)]
+
+
+def one_line(fermata, case, *options):
+    """What a program says that says one thing."""
+    p = fermata.program(work(case), *options)
+    said = json.loads(p.line("{", seconds=200))
+    check(p.wait(200) == 0, f"'{case}' ended with status {p.p.returncode}")
+    return said
+
+
+def native(*args):
+    r = subprocess.run(work(*args), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300)
+    if r.returncode:
+        raise Skip(f"PyTorch does not work here: {r.stderr[-300:]}")
+    return r.stdout.splitlines()
+
+
+def told_of_a_limit(stack):
+    """The limit, and what is left of it, whatever neighbours do."""
+    fermata = Fermata(stack)
+    said = one_line(fermata, "info", "--memory-limit", "6G")
+    check(said["total"] == 6 * GIB, f"PyTorch sees {said['total'] / GIB:.2f} GiB of 6")
+    check(3 * GIB < said["free"] < 6 * GIB, f"PyTorch sees {said['free'] / GIB:.2f} GiB left of 6")
+    neighbour = fermata.program(work("hold", 2048))
+    neighbour.line("{", seconds=200)
+    beside = one_line(fermata, "info", "--memory-limit", "6G")
+    check(beside["total"] == said["total"], "the total moves with a neighbour")
+    check(abs(beside["free"] - said["free"]) <= 64 * MIB, f"free was {said['free']}, and {beside['free']} beside a neighbour")
+    neighbour.p.stdin.close()
+    check(neighbour.wait() == 0, "the neighbour failed")
+
+
+def told_so_by_nvml(stack):
+    with open(os.path.join(BUILD, "lib", "libfermata-cuda.so"), "rb") as f:
+        if b"nvmlDeviceGetMemoryInfo" not in f.read():
+            raise Skip("NVML's figures are left alone in this build")
+    said = one_line(Fermata(stack), "info", "--memory-limit", "6G")
+    check(said["nvml"] and said["nvml"]["total"] == said["total"], f"NVML says {said['nvml']}")
+    check(abs(said["nvml"]["free"] - said["free"]) <= 64 * MIB, f"NVML says {said['nvml']}, PyTorch {said['free']} free")
+
+
+def refused_at_a_limit(stack):
+    """Out of memory comes at the limit, and what is given back can be had again."""
+    fermata = Fermata(stack)
+    said = one_line(fermata, "fill", "--memory-limit", "4G")
+    print(f"         {said['reached'] / GIB:.2f} GiB of 4 before: {said['error']}")
+    check(said["error"] and "out of memory" in said["error"], f"no error, but {said}")
+    check(2.5 * GIB < said["reached"] <= 4 * GIB, f"refused at {said['reached'] / GIB:.2f} GiB")
+    check(said["right"] and said["kept"] < said["reached"], f"{said}")
+
+
+class Process(ctypes.Structure):  # nvmlProcessInfo_t
+    _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("gpu_instance", ctypes.c_uint),
+                ("compute_instance", ctypes.c_uint)]
+
+
+def by_nvml():
+    """Bytes of each process, as NVML counts them."""
+    try:
+        lib = ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError as e:
+        raise Skip(str(e)) from e
+    device, n, list_ = ctypes.c_void_p(), ctypes.c_uint(64), (Process * 64)()
+    check(not lib.nvmlInit_v2() and not lib.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)), "NVML does not work")
+    rc = lib.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(n), list_)
+    check(not rc, f"NVML lists no processes: {rc}")
+    return {p.pid: p.used for p in list_[: n.value] if p.used < 1 << 60}
+
+
+def committed(fermata, pid):
+    """Bytes of a process by Fermata's account, on all its devices."""
+    memory = json.loads(fermata.cli("ps", "--memory", "--json").stdout)
+    mine = [c for c in memory["clients"] if c["pid"] == pid]
+    return sum(c["claimed"] for c in mine)
+
+
+def counted_as_nvml_counts(stack):
+    """Within 5 %, contexts included."""
+    fermata = Fermata(stack)
+    if "--memory" not in fermata.cli("ps", "--help").stdout:
+        raise Skip("ps does not tell of memory in this build")
+    programs = [fermata.program(work("hold", mib)) for mib in (1024, 3072)]
+    for p in programs:
+        p.line("{", seconds=200)
+    nvml = by_nvml()
+    if not all(p.pid in nvml for p in programs):
+        raise Skip("NVML does not know processes by the numbers that they have here")
+    for p in programs:
+        ours = committed(fermata, p.pid)
+        print(f"         {ours / MIB:.0f} MiB, NVML {nvml[p.pid] / MIB:.0f}")
+        check(abs(ours - nvml[p.pid]) <= 0.05 * nvml[p.pid], f"{ours} bytes counted, NVML says {nvml[p.pid]}")
+        p.p.stdin.close()
+        check(p.wait() == 0, "a program failed")
+
+
+def digests(lines):
+    return [line.split()[2] for line in lines if line.startswith("round ")]
+
+
+class Out(Steering):
+    def out(self, pid):
+        """False: it has ended."""
+        self.sock.sendall(json.dumps({"cmd": "suspend", "target": str(pid), "out": True}).encode() + b"\n")
+        reply = json.loads(self.replies.readline())
+        check(reply["ok"] or reply["error"]["code"] == "ENOENT", f"suspend --out: {reply}")
+        return reply["ok"]
+
+
+def same_results(p, expected):
+    p.tell("stop")
+    check(p.wait(200) == 0, f"a program ended with status {p.p.returncode}")
+    p.reader.join()
+    got = digests(line for line in p.lines if line)
+    wrong = [(i, d) for i, d in enumerate(got) if d != expected[i % KINDS]]
+    check(not wrong, f"other results than natively in {len(wrong)} of {len(got)} rounds: {wrong[:4]}")
+    return len(got)
+
+
+def out_and_in_at_random(stack):
+    """Programs whose memory may be moved, put out and brought back while they work."""
+    expected = digests(native("rounds", KINDS))
+    check(len(expected) == KINDS, "a native run says too little")
+    fermata = Fermata(stack)
+    if "--out" not in fermata.cli("suspend", "--help").stdout:
+        raise Skip("nothing goes out by hand in this build")
+    programs = [fermata.program(work("rounds"), "--memory", cls=Program) for _ in range(PROGRAMS)]
+    for p in programs:
+        p.line("round 0 ", seconds=300)
+    rng, steer, n = random.Random(3), Out(stack, fermata), 0
+    end = time.monotonic() + 150
+    while n < OUTS and time.monotonic() < end:
+        some = rng.sample(programs, rng.randint(1, 3))
+        for p in some:
+            n += steer.out(p.pid)
+        time.sleep(rng.uniform(0, 0.05))
+        for p in some:
+            steer("resume", p.pid)
+    print(f"         {n} times out")
+    rounds = sum(same_results(p, expected) for p in programs)
+    print(f"         {rounds} rounds, all as natively")
+    check(n >= min(OUTS, 50) and rounds > 2 * PROGRAMS, "too little happened to tell")
+
+
+def out_is_off_the_device(stack):
+    """What went out is the device's to give to others."""
+    fermata = Fermata(stack)
+    if "--out" not in fermata.cli("suspend", "--help").stdout:
+        raise Skip("nothing goes out by hand in this build")
+    p = fermata.program(work("rounds"), "--memory")
+    p.line("round 1 ", seconds=300)
+    before = json.loads(native("info")[0])["nvml"]["used"]
+    Out(stack, fermata).out(p.pid)
+    eventually("a gibibyte is free again", lambda: before - json.loads(native("info")[0])["nvml"]["used"] > GIB, 60)
+    fermata.cli("resume", str(p.pid))
+    same_results(p, digests(native("rounds", KINDS)))
+
+
+if __name__ == "__main__":
+    try:
+        native("info")
+    except Skip as e:
+        print(f"skipped: {e}")
+        sys.exit(77)
+    main(told_of_a_limit, told_so_by_nvml, refused_at_a_limit, counted_as_nvml_counts, out_and_in_at_random, out_is_off_the_device)
