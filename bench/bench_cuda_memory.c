@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * usage: bench_cuda_memory MIB BLOCK   (script/memory-bench runs it)
+ * Takes so many MiB of the device in blocks of BLOCK MiB, fills them, says "ready"; then answers
+ * lines: "check" with "right" or "wrong N" (of all words), "busy" with "busy" (it reads all of its
+ * memory again and again), "idle" with "idle N" (GiB that it has read).
+ */
+#include "cuda_driver.h"
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define MORE(X)                                                          \
+	X(cuMemHostAlloc, (void **, size_t, unsigned))                   \
+	X(cuMemsetD32Async, (unsigned long long, unsigned, size_t, stream)) \
+	X(cuMemcpyDtoHAsync_v2, (void *, unsigned long long, size_t, stream))
+
+static struct {
+	MORE(MEMBER)
+} more;
+
+static const char read_ptx[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".visible .entry read_all(.param .u64 p, .param .u64 n)\n{\n"
+	".reg .u64 %rd<6>;\n.reg .u32 %r<11>;\n.reg .pred %p;\n"
+	"ld.param.u64 %rd0, [p];\nld.param.u64 %rd1, [n];\n"
+	"mov.u32 %r0, %ctaid.x;\nmov.u32 %r1, %ntid.x;\nmov.u32 %r2, %tid.x;\n"
+	"mad.lo.u32 %r3, %r0, %r1, %r2;\ncvt.u64.u32 %rd2, %r3;\n"
+	"mov.u32 %r4, %nctaid.x;\nmul.lo.u32 %r4, %r4, %r1;\ncvt.u64.u32 %rd3, %r4;\n"
+	"mov.u32 %r9, 0;\n"
+	"again: setp.ge.u64 %p, %rd2, %rd1;\n@%p bra done;\n"
+	"shl.b64 %rd4, %rd2, 4;\nadd.u64 %rd5, %rd0, %rd4;\n"
+	"ld.global.v4.u32 {%r5, %r6, %r7, %r8}, [%rd5];\n"
+	"xor.b32 %r9, %r9, %r5;\nxor.b32 %r9, %r9, %r8;\n"
+	"add.u64 %rd2, %rd2, %rd3;\nbra again;\n"
+	"done: setp.eq.u32 %p, %r9, 305419897;\n@%p st.global.u32 [%rd0], %r9;\nret;\n}\n";
+
+enum { BLOCKS_MOST = 4096 };
+static struct {
+	unsigned long long at[BLOCKS_MOST];
+	int n;
+	size_t block;
+	void *kernel_read; /* NULL: this driver has no kernel of that name; it spins */
+	stream s;
+	uint32_t *seen; /* of the host */
+} w;
+
+static uint32_t word_of(int i)
+{
+	return 0x9e3779b9u * (uint32_t)(i + 1);
+}
+
+/* False: this driver cannot run such a kernel. */
+static bool read_block(int i)
+{
+	uint64_t n = w.block / 16;
+	void *params[] = {&w.at[i], &n};
+
+	if (w.kernel_read)
+		return !cu.cuLaunchKernel(
+			w.kernel_read, 1056, 1, 1, 256, 1, 1, 0, w.s, params, NULL);
+	spin(w.s, 20000, 1);
+	return true;
+}
+
+static void take(size_t mib, size_t block_mib)
+{
+	void *lib = dlopen("libcuda.so.1", RTLD_NOW), *module;
+
+#define FIND_MORE(name, params)                   \
+	*(void **)&more.name = dlsym(lib, #name); \
+	if (!more.name)                           \
+		die("the driver lacks " #name, 0);
+	MORE(FIND_MORE)
+	if (!cu.cuModuleLoadData(&module, read_ptx) &&
+		cu.cuModuleGetFunction(&w.kernel_read, module, "read_all"))
+		w.kernel_read = NULL;
+	w.block = block_mib << 20;
+	CU(cuStreamCreate(&w.s, 1));
+	if (more.cuMemHostAlloc((void **)&w.seen, w.block, 0))
+		die("no memory of the host", 0);
+	for (; (size_t)w.n * block_mib < mib && w.n < BLOCKS_MOST; w.n++) {
+		CU(cuMemAlloc_v2(&w.at[w.n], w.block));
+		if (more.cuMemsetD32Async(w.at[w.n], word_of(w.n), w.block / 4, w.s))
+			die("a fill failed", 0);
+	}
+	if (!read_block(0))
+		w.kernel_read = NULL;
+	CU(cuStreamSynchronize(w.s));
+}
+
+static long wrong_words(void)
+{
+	long wrong = 0;
+
+	for (int i = 0; i < w.n; i++) {
+		if (more.cuMemcpyDtoHAsync_v2(w.seen, w.at[i], w.block, w.s))
+			die("a copy failed", 0);
+		CU(cuStreamSynchronize(w.s));
+		for (size_t k = 0; k < w.block / 4; k++)
+			wrong += w.seen[k] != word_of(i);
+	}
+	return wrong;
+}
+
+static struct {
+	_Atomic bool on;
+	pthread_t thread;
+	double gib;
+} busy;
+
+static void *read_on(void *arg)
+{
+	event ends[4];
+
+	(void)arg;
+	for (int i = 0; i < 4; i++)
+		CU(cuEventCreate(&ends[i], 2));
+	busy.gib = 0;
+	for (uint64_t k = 0; atomic_load(&busy.on); k++) {
+		if (k >= 4) {
+			CU(cuEventSynchronize(ends[k & 3]));
+			busy.gib += (double)w.block / (1 << 30);
+		}
+		if (!read_block((int)(k % (uint64_t)w.n)))
+			die("a launch failed", 0);
+		CU(cuEventRecord(ends[k & 3], w.s));
+	}
+	CU(cuStreamSynchronize(w.s));
+	return NULL;
+}
+
+static void *current;
+
+static void *read_thread(void *arg)
+{
+	CU(cuCtxSetCurrent(current));
+	return read_on(arg);
+}
+
+static void answer(const char *line)
+{
+	long wrong;
+
+	if (!strncmp(line, "check", 5)) {
+		wrong = wrong_words();
+		if (wrong)
+			printf("wrong %ld\n", wrong);
+		else
+			puts("right");
+	} else if (!strncmp(line, "busy", 4) && !atomic_load(&busy.on)) {
+		atomic_store(&busy.on, true);
+		if (pthread_create(&busy.thread, NULL, read_thread, NULL))
+			die("no thread", 0);
+		puts("busy");
+	} else if (!strncmp(line, "idle", 4) && atomic_load(&busy.on)) {
+		atomic_store(&busy.on, false);
+		pthread_join(busy.thread, NULL);
+		printf("idle %.1f\n", busy.gib);
+	} else {
+		puts("?");
+	}
+}
+
+int main(int argc, char **argv)
+{
+	char line[64];
+
+	if (argc != 3 || atoi(argv[1]) < 1 || atoi(argv[2]) < 1) {
+		fprintf(stderr, "usage: bench_cuda_memory MIB BLOCK\n");
+		return 2;
+	}
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	open_device();
+	CU(cuDevicePrimaryCtxRetain(&current, 0));
+	take((size_t)atoi(argv[1]), (size_t)atoi(argv[2]));
+	puts("ready");
+	while (fgets(line, sizeof(line), stdin))
+		answer(line);
+	return 0;
+}
