@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger.h"
 #include "memfile.h"
+#include <errno.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
@@ -75,6 +76,33 @@ uint32_t fm_ledger_ask(struct fm_ledger_device *row, uint64_t bytes)
 
 	atomic_store_explicit(&row->wanted, fm_add_sat(has, bytes), memory_order_relaxed);
 	return atomic_fetch_add(&row->asked, 1) + 1;
+}
+
+void fm_ledger_settle(struct fm_ledger_device *row, uint32_t number)
+{
+	atomic_store_explicit(&row->settled, number, memory_order_release);
+}
+
+int fm_ledger_take(struct fm_ledger_device *row, uint32_t number, uint64_t bytes)
+{
+	int rc = 0;
+
+	if (!fm_ledger_claim(row, bytes)) {
+		uint64_t wanted = atomic_load(&row->wanted);
+
+		rc = atomic_load(&row->allowed) < wanted &&
+				     fm_add_sat(atomic_load(&row->claimed), bytes) >= wanted
+			     ? -ENOMEM
+			     : -EAGAIN;
+	}
+	if (rc != -EAGAIN)
+		fm_ledger_settle(row, number);
+	return rc;
+}
+
+bool fm_ledger_settled(const struct fm_ledger_device *row, uint32_t number)
+{
+	return atomic_load_explicit(&row->settled, memory_order_acquire) == number;
 }
 
 uint64_t fm_ledger_lower(struct fm_ledger_device *row, uint64_t allowed)

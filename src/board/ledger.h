@@ -14,7 +14,8 @@
  * takes its claim back, stores what it needs in `wanted`, sends MEMORY_BELL, and waits for
  * `answered` to become the number of its request. Then it has what `allowed` says, and no more. A
  * client does not raise `claimed` where it sees that it would be too much: two claims that are
- * taken back must not refuse each other.
+ * taken back must not refuse each other. For the same reason the daemon takes nothing back of what
+ * it has granted to a request until the client has stored the request's number in `settled`.
  *
  * While there is no daemon, the client writes `allowed` itself, as its own hints say. Before it
  * offers the ledger to a daemon it stores 0 there, so that its first claim waits for an answer.
@@ -116,6 +117,7 @@ struct fm_ledger_device {
 	_Atomic uint64_t kept;    /* bytes that were evicted without a copy; never falling */
 	_Atomic uint64_t wanted;  /* `claimed` as it would be after the allocation that waits */
 	_Atomic uint32_t asked;   /* number of the request in `wanted`; raised after it */
+	_Atomic uint32_t settled; /* the newest request whose answer has been used */
 	_Atomic uint32_t trouble; /* enum fm_mem_trouble */
 
 	/* Written by the daemon. */
@@ -156,11 +158,17 @@ void fm_ledger_detach(struct fm_ledger *ledger);
 bool fm_ledger_claim(struct fm_ledger_device *row, uint64_t bytes);
 /* Asks for so much more than there is now. Returns the number of the request. One at a time. */
 uint32_t fm_ledger_ask(struct fm_ledger_device *row, uint64_t bytes);
+/* That request was answered. 0: the claim is made; -ENOMEM: it is refused; both settle the request.
+ * -EAGAIN: other threads have claimed what it was given, or have returned something: ask again. */
+int fm_ledger_take(struct fm_ledger_device *row, uint32_t number, uint64_t bytes);
+/* No more is expected of that request. */
+void fm_ledger_settle(struct fm_ledger_device *row, uint32_t number);
 
 /* Daemon side. Lowers `allowed`, and returns what the client has claimed by then. */
 uint64_t fm_ledger_lower(struct fm_ledger_device *row, uint64_t allowed);
 /* The number of the newest request, and what it asks for. */
 uint32_t fm_ledger_asked(struct fm_ledger_device *row, uint64_t *wanted);
+bool fm_ledger_settled(const struct fm_ledger_device *row, uint32_t number);
 /* Answers that request, with what is allowed from now on. */
 void fm_ledger_answer(struct fm_ledger_device *row, uint32_t number, uint64_t allowed);
 

@@ -87,7 +87,9 @@ struct memory_row {
 	struct bdevice *dev; /* NULL: the row is not in use, or not sound */
 	bool seen;
 	uint64_t capacity, claimed; /* as last read, and bounded */
-	uint64_t allowed;           /* what its board says; the client cannot change it here */
+	uint64_t allowed;           /* what its ledger says; the client cannot change it here */
+	uint32_t request;           /* the newest that was answered, */
+	uint64_t granted;           /* and what it may claim by that; 0: it was refused */
 	uint64_t refused, went_out, came_in, kept; /* as last read, never falling */
 };
 

@@ -6,9 +6,9 @@
  * What a ledger says is a claim of its client. It is read once and bounded, and it can harm only
  * the clients of the same user: a limit is shared by nobody else.
  */
-#include "internal.h"
 #include "base/parse.h"
 #include "base/size.h"
+#include "internal.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static uint64_t never_falling(uint64_t *is, uint64_t said)
 /* --- who shares a limit --- */
 
 /* The group of the client's memory. Every client has one, from attach on. */
-static struct fm_bridge_group *group_of(const struct memory *m)
+static struct fm_bridge_group *own_group(const struct memory *m)
 {
 	return m->client->first.group;
 }
@@ -83,8 +83,7 @@ static uint64_t capacity_of(const struct fm_bridge_group *g, const struct bdevic
 
 	fm_list_each (m, &g->members, in_group)
 		if (memory_of(m))
-			each_row(memory_of(m), d, r)
-				most = FM_MAX(most, r->capacity);
+			each_row(memory_of(m), d, r) most = FM_MAX(most, r->capacity);
 	return most;
 }
 
@@ -116,16 +115,19 @@ static void pool_add(struct pool *p, struct memory *m, struct memory_row *r)
 	p->reserved += r->allowed == NO_LIMIT ? claimed : FM_MAX(claimed, bounded(r->allowed));
 }
 
-/* Takes from the row what it may claim and has not claimed. If its claim is found above, that is
- * taken back, or was in time: it counts. */
+/* Takes from the row what it may claim and has not claimed, but for what it was granted just now.
+ * If its claim is found above, that is taken back, or was in time: it counts. */
 static void take_slack(struct memory *m, struct memory_row *r)
 {
-	uint64_t claimed = read_claim(m, r);
+	struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	uint64_t keeps = read_claim(m, r);
 
-	if (r->allowed <= claimed)
+	if (!fm_ledger_settled(row, r->request))
+		keeps = FM_MAX(keeps, r->granted);
+	if (r->allowed <= keeps)
 		return;
-	r->allowed = claimed;
-	r->claimed = bounded(fm_ledger_lower(&m->ledger->device[r - m->row], claimed));
+	r->allowed = keeps;
+	r->claimed = bounded(fm_ledger_lower(row, keeps));
 }
 
 enum what { SUM, TAKE };
@@ -144,11 +146,10 @@ static void group_do(
 {
 	struct member *m;
 
-	fm_list_each (m, &group_of(own)->members, in_group)
+	fm_list_each (m, &own_group(own)->members, in_group)
 		if (memory_of(m))
-			each_row(memory_of(m), but->dev, r)
-				if (r != but)
-					row_do(p, memory_of(m), r, what);
+			each_row(memory_of(m), but->dev, r) if (r != but)
+				row_do(p, memory_of(m), r, what);
 }
 
 /* The same of the user. */
@@ -158,9 +159,7 @@ static void user_do(
 	struct memory *m;
 
 	fm_list_each (m, &own->client->user->memories, in_user)
-		each_row(m, but->dev, r)
-			if (r != but)
-				row_do(p, m, r, what);
+		each_row(m, but->dev, r) if (r != but) row_do(p, m, r, what);
 }
 
 struct pools {
@@ -170,7 +169,7 @@ struct pools {
 static void pools_look(
 	struct pools *p, struct fm_bridge *b, const struct memory *m, const struct memory_row *r)
 {
-	*p = (struct pools){.group.limit = group_limit(group_of(m), r->dev),
+	*p = (struct pools){.group.limit = group_limit(own_group(m), r->dev),
 		.user.limit = user_limit(b, m->client)};
 	if (p->group.limit != NO_LIMIT)
 		group_do(&p->group, m, r, SUM);
@@ -210,8 +209,8 @@ static uint64_t grant(const struct pools *p, uint64_t wanted, uint64_t most)
 	return others ? wanted + (most - wanted) / (2 * (others + 1)) : most;
 }
 
-static uint64_t decide(
-	struct fm_bridge *b, struct pools *p, struct memory *m, struct memory_row *r, uint64_t wanted)
+static uint64_t decide(struct fm_bridge *b, struct pools *p, struct memory *m, struct memory_row *r,
+	uint64_t wanted)
 {
 	uint64_t most;
 
@@ -251,7 +250,10 @@ static void answer(struct fm_bridge *b, struct memory *m, struct memory_row *r)
 	if (number == CLAIM(row->answered))
 		return;
 	read_claim(m, r);
-	r->allowed = decide(b, &p, m, r, bounded(wanted));
+	wanted = bounded(wanted);
+	r->allowed = decide(b, &p, m, r, wanted);
+	r->request = number;
+	r->granted = wanted <= r->allowed ? wanted : 0;
 	tell_limit(&p, row);
 	fm_ledger_answer(row, number, r->allowed);
 }
@@ -334,7 +336,7 @@ int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_
 static void reset(struct memory *m)
 {
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
-		m->row[i].allowed = 0;
+		m->row[i].allowed = m->row[i].granted = 0;
 		if (m->row[i].dev)
 			fm_ledger_lower(&m->ledger->device[i], 0);
 	}
@@ -397,8 +399,8 @@ void memory_end(struct fm_bridge_client *c)
 		return;
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
 		struct memory_row *r = &m->row[i];
-		struct memory_past *p = r->dev && c->first.group ? past_get(c->first.group, r->dev)
-								 : NULL;
+		struct memory_past *p =
+			r->dev && c->first.group ? past_get(c->first.group, r->dev) : NULL;
 
 		if (!p)
 			continue;
@@ -463,22 +465,21 @@ static int refuse_limit(uint64_t limit, uint64_t device, uint64_t host, struct f
 {
 	char l[FM_SIZE_TEXT], d[FM_SIZE_TEXT], h[FM_SIZE_TEXT];
 
-	fm_err_set(err, -ERANGE, "memory-limit %s is more than there is",
-		fm_size_short(limit, l));
+	fm_err_set(err, -ERANGE, "memory-limit %s is more than there is", fm_size_short(limit, l));
 	fm_err_hint(err, "the device has %s and the host has %s", fm_size_short(device, d),
 		fm_size_short(host, h));
 	return -ERANGE;
 }
 
-static int refuse_request(
-	uint64_t request, uint64_t device, uint64_t others, struct fm_err *err)
+static int refuse_request(uint64_t request, uint64_t device, uint64_t others, struct fm_err *err)
 {
 	char r[FM_SIZE_TEXT], f[FM_SIZE_TEXT], d[FM_SIZE_TEXT], o[FM_SIZE_TEXT];
 
 	fm_err_set(err, -ENOSPC, "memory-request %s is more than the %s that are free",
 		fm_size_short(request, r), fm_size_short(fm_sub_sat(device, others), f));
-	fm_err_hint(err, "the device has %s, of which other groups request %s; "
-			 "`fermata ps --memory' lists them",
+	fm_err_hint(err,
+		"the device has %s, of which other groups request %s; "
+		"`fermata ps --memory' lists them",
 		fm_size_short(device, d), fm_size_short(others, o));
 	return -ENOSPC;
 }
@@ -560,8 +561,7 @@ void fm_bridge_group_each_memory(struct fm_bridge_group *g,
 
 		fm_list_each (m, &g->members, in_group)
 			if (memory_of(m))
-				each_row(memory_of(m), d, r)
-					add_row(&i, memory_of(m), r);
+				each_row(memory_of(m), d, r) add_row(&i, memory_of(m), r);
 		if (!i.capacity)
 			continue;
 		fm_list_each (p, &g->memory_past, link)

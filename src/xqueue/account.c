@@ -140,23 +140,23 @@ static bool await(struct fm_client *c, struct fm_ledger_device *row, uint32_t nu
 	return true;
 }
 
-/* Asks for so much more. False: no daemon answers. One that has not answered the last request is
- * not waited for again. Lock ACCOUNT held. */
-static bool ask(struct fm_client *c, struct fm_ledger_device *row, uint64_t bytes)
+/* Asks for so much more. Returns the number of the request; 0: no daemon answers. One that has not
+ * answered the last request is not waited for again. Lock ACCOUNT held. */
+static uint32_t ask(struct fm_client *c, struct fm_ledger_device *row, uint64_t bytes)
 {
-	uint32_t last = atomic_load(&row->asked);
+	uint32_t last = atomic_load(&row->asked), number;
 
 	if (!by_daemon(c) || fm_client_free_run(c))
-		return false;
-	if (row != c->account.silent || atomic_load(&row->answered) == last) {
-		uint32_t number = fm_ledger_ask(row, bytes);
-
-		c->account.silent = NULL;
-		if (ring(c) && await(c, row, number))
-			return true;
-		c->account.silent = row;
-	}
-	return false;
+		return 0;
+	if (row == c->account.silent && atomic_load(&row->answered) != last)
+		return 0;
+	number = fm_ledger_ask(row, bytes);
+	c->account.silent = NULL;
+	if (ring(c) && await(c, row, number))
+		return number;
+	c->account.silent = row;
+	fm_ledger_settle(row, number);
+	return 0;
 }
 
 static void note_peak(struct fm_ledger_device *row)
@@ -187,22 +187,16 @@ static int claim_alone(struct fm_client *c, struct fm_ledger_device *row, uint64
 	return 0;
 }
 
-/* Other threads may take what was allowed for this one, or give something back: then it asks
- * again. */
 static int claim_asking(struct fm_client *c, struct fm_ledger_device *row, uint64_t bytes)
 {
 	for (unsigned i = 0; i < FM_ACCOUNT_TRIES; i++) {
-		uint64_t wanted;
+		uint32_t number = ask(c, row, bytes);
+		int rc = number ? fm_ledger_take(row, number, bytes) : claim_alone(c, row, bytes);
 
-		if (!ask(c, row, bytes))
-			return claim_alone(c, row, bytes);
-		if (fm_ledger_claim(row, bytes))
-			return 0;
-		wanted = atomic_load(&row->wanted);
-		if (atomic_load(&row->allowed) < wanted &&
-			fm_add_sat(atomic_load(&row->claimed), bytes) >= wanted)
-			return -ENOMEM;
+		if (rc != -EAGAIN)
+			return rc;
 	}
+	fm_ledger_settle(row, atomic_load(&row->asked));
 	return -ENOMEM;
 }
 
@@ -284,7 +278,7 @@ static uint64_t limit_now(struct fm_client *c, struct fm_ledger_device *row, uin
 		int saved = errno;
 
 		pthread_mutex_lock(&c->account.ask);
-		answers = ask(c, row, 0);
+		answers = ask(c, row, 0) != 0;
 		pthread_mutex_unlock(&c->account.ask);
 		errno = saved;
 	}

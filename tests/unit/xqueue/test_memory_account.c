@@ -369,7 +369,7 @@ static void a_child_may_have_a_ledger_of_its_own(void **state)
 #endif
 
 #define THREADS 8
-#define ROUNDS	2000
+#define ROUNDS  2000
 
 static _Atomic unsigned had, had_most, above;
 

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Limits of device memory: what the bridge allows the clients of a group and of a user, whatever
+ * their ledgers say. */
+#include "bridge_world.h"
+
+#define GIB UINT64_C(0x40000000)
+
+struct account {
+	struct client *c;
+	struct fm_ledger *ledger;
+};
+
+/* They stay mapped until the bridge is gone. */
+static struct fm_ledger *ledgers[8];
+static unsigned n_ledgers;
+
+static struct account open_ledger(struct world *w, struct client *c, bool managed)
+{
+	struct account a = {.c = c};
+
+	assert_int_equal(fm_ledger_create(&a.ledger, NULL), 0);
+	ledgers[n_ledgers++] = a.ledger;
+	a.ledger->managed = managed;
+	assert_int_equal(fm_bridge_ledger(w->b, c->c, a.ledger), 0);
+	return a;
+}
+
+static void ring_memory(struct world *w, struct client *c)
+{
+	assert_int_equal(tell(w, c, (union fm_msg){0}, FM_MSG_MEMORY_BELL), 0);
+}
+
+static struct fm_ledger_device *add_row(
+	struct world *w, struct account *a, unsigned i, const char *key, uint64_t capacity)
+{
+	struct fm_ledger_device *row = &a->ledger->device[i];
+
+	strcpy(row->key, key);
+	atomic_store(&row->allowed, 0);
+	atomic_store(&row->capacity, capacity);
+	fm_ledger_ask(row, 0);
+	ring_memory(w, a->c);
+	assert_int_equal(row->answered, row->asked);
+	return row;
+}
+
+/* As the client does it. */
+static bool take(struct world *w, struct account *a, struct fm_ledger_device *row, uint64_t bytes)
+{
+	if (fm_ledger_claim(row, bytes))
+		return true;
+	fm_ledger_ask(row, bytes);
+	ring_memory(w, a->c);
+	assert_int_equal(row->answered, row->asked);
+	if (!fm_ledger_take(row, row->asked, bytes))
+		return true;
+	atomic_fetch_add(&row->refused, 1);
+	return false;
+}
+
+static void give(struct fm_ledger_device *row, uint64_t bytes)
+{
+	atomic_fetch_sub(&row->claimed, bytes);
+}
+
+static void keep_memory(void *arg, const struct fm_bmemory_info *i)
+{
+	*(struct fm_bmemory_info *)arg = *i;
+}
+
+static struct fm_bmemory_info memory_of_group(const struct client *c)
+{
+	struct fm_bmemory_info i = {0};
+
+	fm_bridge_group_each_memory(group_of(c, 0), keep_memory, &i);
+	return i;
+}
+
+static void leave(struct world *w, struct account *a)
+{
+	fm_bridge_detach(w->b, a->c->c, w->now);
+	fm_board_unmap(a->c->board);
+}
+
+/* Two clients of one group with a ledger each, on one device. */
+struct pair {
+	struct account a, z;
+	struct fm_ledger_device *of_a, *of_z;
+};
+
+static struct pair pair_up(struct world *w, uint64_t limit)
+{
+	struct pair p = {.a = open_ledger(w, &w->a, false), .z = open_ledger(w, &w->z, false)};
+
+	assert_int_equal(name_group(w, &w->a, 0, "both"), 0);
+	assert_int_equal(name_group(w, &w->z, 0, "both"), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, (int64_t)limit), 0);
+	p.of_a = add_row(w, &p.a, 0, DEVICE, 80 * GIB);
+	p.of_z = add_row(w, &p.z, 0, DEVICE, 80 * GIB);
+	return p;
+}
+
+static void without_a_limit_all_is_allowed(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, false);
+	struct fm_ledger_device *row = add_row(w, &a, 0, DEVICE, 80 * GIB);
+
+	assert_true(row->allowed == UINT64_MAX && !row->limit && !row->others);
+	assert_true(take(w, &a, row, 500 * GIB));
+	assert_true(memory_of_group(&w->a).committed == 500 * GIB);
+	assert_true(memory_of_group(&w->a).limit == 0);
+}
+
+static void one_client_has_the_whole_limit_at_once(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, false);
+	struct fm_ledger_device *row;
+
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 10 * GIB), 0);
+	row = add_row(w, &a, 0, DEVICE, 80 * GIB);
+	assert_true(row->allowed == 10 * GIB && row->limit == 10 * GIB);
+	assert_true(take(w, &a, row, 10 * GIB));
+	assert_int_equal(row->asked, 1);
+	assert_false(take(w, &a, row, 1));
+	give(row, GIB);
+	assert_true(take(w, &a, row, GIB));
+}
+
+static void a_managed_group_has_the_device(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, true);
+	struct fm_ledger_device *row = add_row(w, &a, 0, DEVICE, 80 * GIB);
+
+	assert_true(row->allowed == 80 * GIB);
+	assert_true(memory_of_group(&w->a).managed && memory_of_group(&w->a).limit == 80 * GIB);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 100 * GIB), 0);
+	assert_true(take(w, &a, row, 100 * GIB));
+	assert_false(take(w, &a, row, 1));
+}
+
+static void two_clients_share_their_groups_limit(void **state)
+{
+	struct world *w = *state;
+	struct pair p = pair_up(w, 10 * GIB);
+
+	assert_true(take(w, &p.a, p.of_a, 6 * GIB));
+	assert_false(take(w, &p.z, p.of_z, 5 * GIB));
+	assert_true(take(w, &p.z, p.of_z, 4 * GIB));
+	assert_false(take(w, &p.a, p.of_a, 1));
+	assert_true(p.of_a->limit == 10 * GIB && p.of_a->others == 4 * GIB);
+	assert_true(memory_of_group(&w->a).committed == 10 * GIB);
+	assert_int_equal(memory_of_group(&w->a).refused, 2);
+	give(p.of_z, 2 * GIB);
+	assert_true(take(w, &p.a, p.of_a, 2 * GIB));
+	assert_false(take(w, &p.z, p.of_z, 1));
+}
+
+/* What one may claim without asking is taken from it when the other needs that. */
+static void slack_goes_to_whoever_needs_it(void **state)
+{
+	struct world *w = *state;
+	struct pair p = pair_up(w, 10 * GIB);
+
+	assert_true(take(w, &p.a, p.of_a, GIB));
+	assert_true(p.of_a->allowed > GIB);
+	assert_true(take(w, &p.z, p.of_z, 9 * GIB));
+	assert_true(p.of_a->allowed == GIB);
+	assert_false(fm_ledger_claim(p.of_a, 1));
+}
+
+/* The first one's claim stands before the daemon lowers what it may have: it keeps it. */
+static void a_claim_under_way_is_counted(void **state)
+{
+	struct world *w = *state;
+	struct pair p = pair_up(w, 10 * GIB);
+
+	assert_true(take(w, &p.a, p.of_a, GIB));
+	assert_true(fm_ledger_claim(p.of_a, GIB / 2));
+	assert_false(take(w, &p.z, p.of_z, 9 * GIB));
+	assert_true(take(w, &p.z, p.of_z, 9 * GIB - GIB / 2));
+}
+
+static void a_limit_below_what_is_there_takes_nothing_away(void **state)
+{
+	struct world *w = *state;
+	struct pair p = pair_up(w, 10 * GIB);
+
+	assert_true(take(w, &p.a, p.of_a, 6 * GIB));
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 4 * GIB), 0);
+	assert_true(memory_of_group(&w->a).committed == 6 * GIB);
+	assert_false(take(w, &p.a, p.of_a, 1));
+	assert_false(take(w, &p.z, p.of_z, 1));
+	give(p.of_a, 3 * GIB);
+	assert_true(take(w, &p.z, p.of_z, GIB));
+	assert_false(take(w, &p.a, p.of_a, 1));
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_MEMORY_LIMIT, 0), 0);
+	assert_true(take(w, &p.a, p.of_a, 100 * GIB));
+}
+
+static void a_user_is_limited_over_all_groups(void **state)
+{
+	struct fm_bridge_limits l = {.memory = 8 * GIB};
+	struct world *w = *state;
+	struct client bob = {0};
+	struct account a, z, b;
+	struct fm_ledger_device *of_a, *of_z, *of_b, *other;
+
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(attach(w, &bob, BOB, 33, "bob"), 0);
+	a = open_ledger(w, &w->a, false);
+	z = open_ledger(w, &w->z, false);
+	b = open_ledger(w, &bob, false);
+	of_a = add_row(w, &a, 0, DEVICE, 80 * GIB);
+	of_z = add_row(w, &z, 0, DEVICE, 80 * GIB);
+	of_b = add_row(w, &b, 0, DEVICE, 80 * GIB);
+	other = add_row(w, &a, 1, "sim:1", 80 * GIB);
+	assert_true(take(w, &a, of_a, 5 * GIB));
+	assert_false(take(w, &z, of_z, 4 * GIB));
+	assert_true(take(w, &z, of_z, 3 * GIB));
+	assert_true(of_z->limit == 8 * GIB && of_z->others == 5 * GIB);
+	/* Another user, and another device, have their own. */
+	assert_true(take(w, &b, of_b, 8 * GIB));
+	assert_true(take(w, &a, other, 8 * GIB));
+	/* A group's own limit holds beside it. */
+	give(of_a, 5 * GIB);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 2 * GIB), 0);
+	assert_false(take(w, &a, of_a, 3 * GIB));
+	assert_true(take(w, &a, of_a, 2 * GIB));
+	l.memory = 0;
+	fm_bridge_set_limits(w->b, &l);
+	fm_bridge_memory_settings(w->b);
+	assert_true(take(w, &z, of_z, 50 * GIB));
+	leave(w, &b);
+}
+
+static void what_leaves_no_longer_counts_but_its_counters_do(void **state)
+{
+	struct world *w = *state;
+	struct client c = {0};
+	struct account a = open_ledger(w, &w->a, false), x;
+	struct fm_ledger_device *of_a, *of_x;
+
+	assert_int_equal(attach(w, &c, ALICE, 44, "gone"), 0);
+	x = open_ledger(w, &c, false);
+	assert_int_equal(name_group(w, &w->a, 0, "both"), 0);
+	assert_int_equal(name_group(w, &c, 0, "both"), 0);
+	assert_int_equal(give_hint(w, &c, FM_HINT_MEMORY_LIMIT, 10 * GIB), 0);
+	of_a = add_row(w, &a, 0, DEVICE, 80 * GIB);
+	of_x = add_row(w, &x, 0, DEVICE, 80 * GIB);
+	assert_true(take(w, &x, of_x, 10 * GIB));
+	assert_false(take(w, &x, of_x, 1));
+	assert_false(take(w, &a, of_a, 1));
+	atomic_store(&of_x->went_out, 7);
+	leave(w, &x);
+	assert_true(take(w, &a, of_a, 10 * GIB));
+	assert_int_equal(memory_of_group(&w->a).refused, 2);
+	assert_int_equal(memory_of_group(&w->a).went_out, 7);
+}
+
+/* One who says that it has everything, and more, refuses others of its group. No sum overflows. */
+static void lies_are_bounded(void **state)
+{
+	struct world *w = *state;
+	struct pair p = pair_up(w, 10 * GIB);
+	struct fm_bmemory_info i;
+
+	atomic_store(&p.of_a->claimed, UINT64_MAX);
+	atomic_store(&p.of_a->peak, 1);
+	atomic_store(&p.of_a->resident, UINT64_MAX);
+	atomic_store(&p.of_a->host, UINT64_MAX - 1);
+	atomic_store(&p.of_a->refused, 5);
+	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
+		atomic_store(&p.of_a->kind[k], UINT64_MAX - k);
+	assert_false(take(w, &p.z, p.of_z, 1));
+	i = memory_of_group(&w->a);
+	assert_true(i.committed == FM_MEMORY_MAX && i.peak >= i.committed);
+	assert_true(i.resident <= i.committed && i.kind[FM_MEM_POOL] <= i.committed);
+	atomic_store(&p.of_a->refused, 3);
+	i = memory_of_group(&w->a);
+	assert_int_equal(i.refused, 6); /* with the other's; it never falls */
+	atomic_store(&p.of_a->claimed, 0);
+	assert_true(take(w, &p.z, p.of_z, 10 * GIB));
+	/* What it writes where the daemon writes does not count. */
+	atomic_store(&p.of_a->allowed, UINT64_MAX);
+	atomic_store(&p.of_a->limit, UINT64_MAX);
+	atomic_store(&p.of_a->claimed, 100 * GIB);
+	assert_false(take(w, &p.z, p.of_z, 1));
+	/* It asks for more than there is, and without end. */
+	atomic_store(&p.of_a->wanted, UINT64_MAX);
+	for (int n = 0; n < 100; n++) {
+		atomic_store(&p.of_a->answered, 12345);
+		ring_memory(w, &w->a);
+	}
+	assert_int_equal(p.of_a->answered, p.of_a->asked);
+}
+
+static void rows_that_are_none(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, false);
+	struct fm_ledger_device *row = &a.ledger->device[0];
+
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, GIB), 0);
+	memset(row->key, 'x', sizeof(row->key)); /* no end */
+	memcpy(a.ledger->device[1].key, "not\nprintable", 14);
+	for (unsigned i = 0; i < 3; i++) {
+		atomic_store(&a.ledger->device[i].capacity, UINT64_MAX);
+		fm_ledger_ask(&a.ledger->device[i], 0);
+	}
+	ring_memory(w, &w->a);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(a.ledger->device[i].answered, 1);
+		assert_true(a.ledger->device[i].allowed == UINT64_MAX);
+	}
+	assert_true(fm_list_empty(&w->b->devices));
+	/* A client without a ledger may ring all the same. */
+	ring_memory(w, &w->z);
+	/* Devices are limited: others of the user's are not counted. */
+	for (unsigned i = 3; i < FM_LEDGER_DEVICES; i++) {
+		snprintf(a.ledger->device[i].key, FM_DEVKEY_MAX, "x:%u", i);
+		atomic_store(&a.ledger->device[i].capacity, GIB);
+	}
+	ring_memory(w, &w->a);
+}
+
+/* The same device twice in one ledger: what is in both counts. */
+static void a_device_named_twice(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, false);
+	struct fm_ledger_device *first, *second;
+
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 10 * GIB), 0);
+	first = add_row(w, &a, 0, DEVICE, 80 * GIB);
+	second = add_row(w, &a, 1, DEVICE, 80 * GIB);
+	assert_true(take(w, &a, first, 6 * GIB));
+	assert_false(take(w, &a, second, 5 * GIB));
+	assert_true(memory_of_group(&w->a).committed == 6 * GIB);
+}
+
+static void requests_fit_on_the_device_together(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, false), z = open_ledger(w, &w->z, false);
+	struct fm_err err = {0};
+	union fm_msg m = {.hint = {.hint = FM_HINT_MEMORY_REQUEST, .value = 50 * GIB}};
+
+	/* Where no device is known, anything may be right. */
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_REQUEST, 30 * GIB), 0);
+	add_row(w, &a, 0, DEVICE, 80 * GIB);
+	fm_msg_head(&m, FM_MSG_HINT);
+	assert_int_equal(fm_bridge_message(w->b, w->z.c, &m, w->now, &err), 0);
+	add_row(w, &z, 0, DEVICE, 80 * GIB);
+	m.hint.value = 50 * GIB + 1;
+	assert_int_equal(fm_bridge_message(w->b, w->z.c, &m, w->now, &err), -ENOSPC);
+	assert_string_equal(err.text, "memory-request 50.0G is more than the 50G that are free");
+	assert_non_null(strstr(err.hint, "80G"));
+	assert_non_null(strstr(err.hint, "30G"));
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_REQUEST, 0), 0);
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_MEMORY_REQUEST, 80 * GIB), 0);
+	assert_true(memory_of_group(&w->z).request == 80 * GIB);
+}
+
+static void a_limit_is_at_most_device_and_host(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, true);
+	struct fm_err err = {0};
+	union fm_msg m = {.hint = {.hint = FM_HINT_MEMORY_LIMIT, .value = 209 * GIB}};
+
+	fm_bridge_host_memory(w->b, 128 * GIB);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 500 * GIB), 0);
+	add_row(w, &a, 0, DEVICE, 80 * GIB);
+	fm_msg_head(&m, FM_MSG_HINT);
+	assert_int_equal(fm_bridge_message(w->b, w->a.c, &m, w->now, &err), -ERANGE);
+	assert_string_equal(err.text, "memory-limit 209G is more than there is");
+	assert_string_equal(err.hint, "the device has 80G and the host has 128G");
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 208 * GIB), 0);
+	/* Another group that has no device yet. */
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_MEMORY_LIMIT, 208 * GIB + 1), -ERANGE);
+}
+
+static int end(void **state)
+{
+	teardown(state);
+	while (n_ledgers)
+		fm_ledger_unmap(ledgers[--n_ledgers]);
+	return 0;
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, end)
+	const struct CMUnitTest tests[] = {
+		CASE(without_a_limit_all_is_allowed),
+		CASE(one_client_has_the_whole_limit_at_once),
+		CASE(a_managed_group_has_the_device),
+		CASE(two_clients_share_their_groups_limit),
+		CASE(slack_goes_to_whoever_needs_it),
+		CASE(a_claim_under_way_is_counted),
+		CASE(a_limit_below_what_is_there_takes_nothing_away),
+		CASE(a_user_is_limited_over_all_groups),
+		CASE(what_leaves_no_longer_counts_but_its_counters_do),
+		CASE(lies_are_bounded),
+		CASE(rows_that_are_none),
+		CASE(a_device_named_twice),
+		CASE(requests_fit_on_the_device_together),
+		CASE(a_limit_is_at_most_device_and_host),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
