@@ -8,6 +8,7 @@
 #include "model/workload.h"
 #include "own_policy.h"
 #include "simulate.h"
+#include "simulate_memory.h"
 #include "simulate_out.h"
 #include <errno.h>
 #include <pthread.h>
@@ -32,6 +33,7 @@ enum {
 	KEY_TRACE,
 	KEY_METRICS,
 	KEY_FORECAST,
+	KEY_MEMORY,
 };
 
 struct options {
@@ -41,6 +43,7 @@ struct options {
 	uint64_t duration;               /* 0: not given */
 	uint64_t from, until;            /* FM_NEVER: not given */
 	bool csv, forecast;
+	struct simulate_memories memories; /* n 0: not given */
 	bool open, closed; /* how recorded jobs arrive, instead of as the file says */
 };
 
@@ -66,6 +69,8 @@ static const struct argp_option options[] = {
 		0},
 	{"forecast", KEY_FORECAST, 0, 0,
 		"Forecast the next turns, and report how many forecasts came true", 0},
+	{"memory-policy", KEY_MEMORY, "POLICY[,POLICY...]", 0,
+		"Policy of memory instead of the file's; several are compared with each other", 0},
 	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	{0},
@@ -85,6 +90,16 @@ static void set_time(const struct argp_state *state, const char *text, uint64_t 
 	struct fm_err err = {0};
 
 	if (workload_time(text, ns, &err))
+		cli_usage_err(state, &err);
+}
+
+static void set_memories(
+	const struct argp_state *state, const char *text, struct simulate_memories *m)
+{
+	struct fm_err err = {0};
+
+	m->n = 0;
+	if (simulate_memories_parse(m, text, &err))
 		cli_usage_err(state, &err);
 }
 
@@ -136,6 +151,9 @@ static error_t parse_sim(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_FORECAST:
 		o->forecast = true;
+		return 0;
+	case KEY_MEMORY:
+		set_memories(state, arg, &o->memories);
 		return 0;
 	case ARGP_KEY_ARG:
 		if (state->arg_num)
@@ -230,6 +248,23 @@ static int set_forecast(struct fm_sim_plan *p, struct fm_err *err)
 				"built in have one, but for heterogeneous-priority");
 }
 
+static int set_memory(struct fm_sim_plan *p, const struct options *o, struct fm_err *err)
+{
+	if (!o->memories.n)
+		return 0;
+	if (!p->memory.policy) {
+		fm_err_set(err, -EINVAL, "%.100s has no device with memory", o->file);
+		return fm_err_hint(err, "give it one: [device NAME], memory = 16G");
+	}
+	if (o->memories.n > 1 && (o->svg || o->trace || o->metrics || o->forecast)) {
+		fm_err_set(err, -EINVAL, "several policies of memory give a comparison only");
+		return fm_err_hint(err, "leave --svg, --trace, --metrics and --forecast away, or "
+					"give one policy");
+	}
+	p->memory.policy = o->memories.policy[0];
+	return 0;
+}
+
 /* What the command line gives instead of the file. */
 static int prepare(
 	struct workload *w, struct options *o, struct fm_plugin **own, struct fm_err *err)
@@ -251,7 +286,8 @@ static int prepare(
 		w->plan.duration = o->duration;
 	if (w->plan.warmup >= w->plan.duration)
 		return fm_err_set(err, -EINVAL, "the warm-up is as long as all of it");
-	rc = check_sums(&w->plan, err);
+	rc = set_memory(&w->plan, o, err);
+	rc = rc ? rc : check_sums(&w->plan, err);
 	if (!rc && o->forecast)
 		rc = set_forecast(&w->plan, err);
 	return rc ? rc : set_picture(o, &w->plan, err);
@@ -287,7 +323,7 @@ struct work {
 	unsigned threads;
 	struct simulate_out *out; /* or NULL */
 	struct fm_sim_control control;
-	struct fm_sim_result result;
+	struct fm_sim_result result, base; /* base: if all memory fits */
 	struct fm_err err;
 	int rc;
 	_Atomic bool done;
@@ -365,11 +401,52 @@ static void tell_speed(const struct work *w, uint64_t took)
 static int show(const struct options *o, const struct work *w)
 {
 	if (o->cli->json)
-		return simulate_json(w->plan, &w->result);
+		return simulate_json(w->plan, &w->result, &w->base);
 	if (!o->csv)
-		return simulate_table(w->plan, &w->result);
-	simulate_csv(stdout, w->plan, &w->result);
+		return simulate_table(w->plan, &w->result, &w->base);
+	simulate_csv(stdout, w->plan, &w->result, &w->base);
 	return CLI_OK;
+}
+
+/* The same with this policy of memory (NULL: all of it fits), without what it leaves besides. */
+static int simulate_beside(const struct work *w, const struct fm_mem_policy *policy,
+	struct fm_sim_result *result, struct fm_err *err)
+{
+	struct fm_sim_plan p = *w->plan;
+	int rc;
+
+	p.memory.policy = policy;
+	p.forecast = false;
+	rc = fm_sim_result_init(result, &p);
+	if (rc)
+		return fm_err_set(err, rc, "out of memory");
+	return fm_sim_run(&p, w->threads, NULL, NULL, result, err);
+}
+
+static int show_memories(const struct options *o, const struct simulate_memories *m)
+{
+	if (o->cli->json)
+		return simulate_memories_json(m);
+	if (!o->csv)
+		return simulate_memories_table(m);
+	simulate_memories_csv(stdout, m);
+	return CLI_OK;
+}
+
+static int compare_memories(struct options *o, struct work *w, struct fm_err *err)
+{
+	struct simulate_memories *m = &o->memories;
+	int rc = simulate_beside(w, NULL, &m->base, err);
+
+	m->plan = w->plan;
+	for (unsigned i = 0; i < m->n && !rc; i++)
+		rc = simulate_beside(w, m->policy[i], &m->result[i], err);
+	if (!rc && show_memories(o, m) != CLI_OK && !ferror(stdout))
+		rc = fm_err_set(err, -ENOMEM, "out of memory");
+	for (unsigned i = 0; i < m->n; i++)
+		fm_sim_result_free(&m->result[i]);
+	fm_sim_result_free(&m->base);
+	return rc;
 }
 
 /* And what it leaves besides its summary. */
@@ -403,12 +480,19 @@ static int run(struct options *o, struct workload *wl, struct fm_plugin **own, s
 	w.threads = o->threads ? (unsigned)o->threads : (unsigned)FM_MAX(processors, 1L);
 	if (*own)
 		w.threads = 1; /* its process answers one at a time */
+	if (o->memories.n > 1) {
+		rc = compare_memories(o, &w, err);
+		fm_sim_result_free(&w.result);
+		return rc;
+	}
 	began = fm_now();
 	rc = o->trace || o->metrics
 		     ? simulate_out_open(&w.out, &wl->plan, &files.trace, &files.metrics, err)
 		     : 0;
 	if (!rc)
 		rc = simulate_all(&w, *own, err);
+	if (!rc && wl->plan.memory.policy)
+		rc = simulate_beside(&w, NULL, &w.base, err);
 	if (!rc)
 		tell_speed(&w, fm_now() - began);
 	if (!rc && !(o->metrics && !strcmp(o->metrics, "-")) && show(o, &w) != CLI_OK &&
@@ -417,6 +501,7 @@ static int run(struct options *o, struct workload *wl, struct fm_plugin **own, s
 	if (!rc && o->svg)
 		rc = simulate_svg(&wl->plan, o->from, o->until, &files.svg, err);
 	fm_sim_result_free(&w.result);
+	fm_sim_result_free(&w.base);
 	return rc;
 }
 

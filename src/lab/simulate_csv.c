@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/util.h"
 #include "simulate.h"
+#include "simulate_memory.h"
 
 static void csv_numbers(FILE *f, const uint64_t *v, size_t n)
 {
@@ -10,7 +11,8 @@ static void csv_numbers(FILE *f, const uint64_t *v, size_t n)
 }
 
 /* Names are without commas and quotes: the reader of workloads allows none. */
-void simulate_csv(FILE *f, const struct fm_sim_plan *p, const struct fm_sim_result *r)
+void simulate_csv(FILE *f, const struct fm_sim_plan *p, const struct fm_sim_result *r,
+	const struct fm_sim_result *base)
 {
 	fputs("group,instances,arrivals,dropped,jobs,left,late,p50_ns,p95_ns,p99_ns,max_ns,"
 	      "served_ns,overhead_ns,present_ns,share_least_ppm,share_most_ppm,waits_ns,"
@@ -39,6 +41,8 @@ void simulate_csv(FILE *f, const struct fm_sim_plan *p, const struct fm_sim_resu
 		fputs(p->device[i].name, f);
 		csv_numbers(f, v, FM_ARRAY_LEN(v));
 	}
+	if (p->memory.policy)
+		simulate_memory_csv(f, p, r, base);
 	if (!p->forecast)
 		return;
 	fputs("\ndevice,foretold,right,wrong,right_off_ns\n", f);

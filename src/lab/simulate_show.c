@@ -3,6 +3,7 @@
 #include "cmd/cli.h"
 #include "cmd/table.h"
 #include "simulate.h"
+#include "simulate_memory.h"
 #include "json/json.h"
 
 #define PERCENT 32
@@ -116,7 +117,8 @@ static int forecast_table(const struct fm_sim_plan *p, const struct fm_sim_resul
 	return table_print(&t) ? CLI_FAILED : CLI_OK;
 }
 
-int simulate_table(const struct fm_sim_plan *p, const struct fm_sim_result *r)
+int simulate_table(const struct fm_sim_plan *p, const struct fm_sim_result *r,
+	const struct fm_sim_result *base)
 {
 	char buf[TABLE_TIME];
 	int rc;
@@ -131,6 +133,8 @@ int simulate_table(const struct fm_sim_plan *p, const struct fm_sim_result *r)
 	rc = group_table(p, r);
 	putchar('\n');
 	rc = rc ? rc : device_table(p, r);
+	if (!rc && p->memory.policy)
+		rc = simulate_memory_table(p, r, base);
 	if (rc || !p->forecast)
 		return rc;
 	putchar('\n');
@@ -181,10 +185,11 @@ static json_t *device_json(const struct fm_sim_device *d, const struct fm_sim_de
 		(json_int_t)r->switches, "stop", times(&r->stop));
 }
 
-int simulate_json(const struct fm_sim_plan *p, const struct fm_sim_result *r)
+json_t *simulate_object(const struct fm_sim_plan *p, const struct fm_sim_result *r,
+	const struct fm_sim_result *base)
 {
-	CLI_CLEAN_JSON json_t *o = json_pack(
-		"{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:[], s:[]}", "policy",
+	bool memory = p->memory.policy;
+	json_t *o = json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:[], s:[]}", "policy",
 		p->policy->name, "seed", (json_int_t)p->seed, "duration_ns",
 		(json_int_t)p->duration, "warmup_ns", (json_int_t)p->warmup, "machines",
 		(json_int_t)r->machines, "events", (json_int_t)r->events, "decisions",
@@ -192,9 +197,16 @@ int simulate_json(const struct fm_sim_plan *p, const struct fm_sim_result *r)
 		"gate_stores", (json_int_t)r->core.gate_stores, "groups", "devices");
 	bool bad = !o;
 
-	for (uint32_t i = 0; i < r->groups && !bad; i++)
-		bad = json_array_append_new(
-			json_object_get(o, "groups"), group_json(&p->group[i], &r->group[i]));
+	if (!bad && memory)
+		bad = json_object_set_new(o, "memory_policy", json_string(p->memory.policy->name));
+	for (uint32_t i = 0; i < r->groups && !bad; i++) {
+		json_t *g = group_json(&p->group[i], &r->group[i]);
+
+		bad = json_array_append_new(json_object_get(o, "groups"), g);
+		if (!bad && memory)
+			bad = json_object_set_new(
+				g, "memory", simulate_memory_group(&r->group[i], &base->group[i]));
+	}
 	for (uint32_t i = 0; i < r->devices && !bad; i++) {
 		json_t *d = device_json(&p->device[i], &r->device[i]);
 
@@ -202,8 +214,22 @@ int simulate_json(const struct fm_sim_plan *p, const struct fm_sim_result *r)
 		if (!bad && p->forecast)
 			bad = json_object_set_new(
 				d, "forecast", forecast_json(&r->device[i].foretold));
+		if (!bad && memory)
+			bad = json_object_set_new(d, "memory",
+				simulate_memory_device(&r->device[i], &base->device[i]));
 	}
 	if (!bad)
+		return o;
+	json_decref(o);
+	return NULL;
+}
+
+int simulate_json(const struct fm_sim_plan *p, const struct fm_sim_result *r,
+	const struct fm_sim_result *base)
+{
+	CLI_CLEAN_JSON json_t *o = simulate_object(p, r, base);
+
+	if (o)
 		return cli_print_json(o);
 	fprintf(stderr, "fermata-lab: out of memory\n");
 	return CLI_FAILED;

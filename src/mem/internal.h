@@ -10,7 +10,8 @@ enum class { DIRTY, CLEAN, PINNED, HOST, COMING, GOING, EMPTY, CLASSES };
  * turn are together in the last span. */
 struct span {
 	uint64_t bytes[CLASSES]; /* DIRTY, CLEAN: only what may go out */
-	uint32_t missing;        /* extents that are to come in */
+	uint32_t missing;        /* extents that are to come in, */
+	uint64_t least;          /* and the smallest of them */
 	bool planned;            /* room was looked for */
 	/* Of its turn, as planned: bytes that come in before it, those that cannot, and when they
 	 * are in. */
@@ -69,8 +70,3 @@ void fm_mem_pick(struct fm_mem_plan *p, unsigned k, uint64_t *left);
 
 /* arrays.c: enough for this world, or -ENOMEM. */
 int fm_mem_grow(struct fm_mem_plan *p, const struct fm_mem_world *w);
-
-static inline bool fm_mem_on_device(const struct fm_extent *e)
-{
-	return e->where == FM_ON_DEVICE || e->where == FM_COMING || e->where == FM_GOING;
-}

@@ -46,6 +46,12 @@ struct fm_extent {
 	bool kept;     /* on the device, and its copy on the host is valid */
 };
 
+/* Does it need its place on the device? */
+static inline bool fm_mem_is_on_device(const struct fm_extent *e)
+{
+	return e->where == FM_ON_DEVICE || e->where == FM_COMING || e->where == FM_GOING;
+}
+
 /* One group on the device. Its extents stand one behind the other. */
 struct fm_mem_group {
 	unsigned first, n;
@@ -104,9 +110,11 @@ struct fm_mem_world {
 
 /* Of a group. */
 struct fm_mem_state {
-	uint64_t set;     /* bytes that it uses in its next turn, empty ones not counted */
-	uint64_t missing; /* of these: not on the device yet */
-	uint64_t remote;  /* of these: there is no room for them; it runs without */
+	uint64_t set; /* bytes that it uses in its next turn, empty ones not counted */
+	/* Of these: not on the device yet. Where all of the others goes out: and what is still
+	 * there of them. */
+	uint64_t missing;
+	uint64_t remote; /* of these: there is no room for them; it runs without */
 	/* When all that is missing will be in; now: nothing is missing. FM_NEVER: not foreseen. */
 	uint64_t ready_at;
 	bool held; /* it must not run now. For a running group: its gate is to be closed. */

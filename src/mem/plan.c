@@ -42,7 +42,8 @@ static int check(const struct fm_mem_world *w)
 	return 0;
 }
 
-/* Lists the turns of each group, with the group's device time at the end of each. */
+/* Lists the turns of each group, with the group's device time at the end of each. A first turn that
+ * is cut short counts as a usual one: nobody knows that it will be. */
 static void index_turns(struct fm_mem_scratch *s)
 {
 	const struct fm_mem_world *w = s->w;
@@ -62,12 +63,12 @@ static void index_turns(struct fm_mem_scratch *s)
 		const struct fm_mem_turn *t = &w->turn[k];
 		struct member *m = &s->member[t->group];
 		uint64_t had = m->hi > m->lo ? s->until[m->hi - 1] : 0;
-		uint64_t from = FM_MAX(t->from, w->now);
+		uint64_t ns = fm_sub_sat(t->until, FM_MAX(t->from, w->now));
 
+		if (m->hi == m->lo && !w->group[t->group].running)
+			ns = FM_MAX(ns, w->group[t->group].turn);
 		s->order[m->hi] = k;
-		s->until[m->hi++] = t->until == FM_NEVER
-					    ? FM_NEVER
-					    : fm_add_sat(had, fm_sub_sat(t->until, from));
+		s->until[m->hi++] = t->until == FM_NEVER ? FM_NEVER : fm_add_sat(had, ns);
 	}
 }
 
@@ -127,8 +128,9 @@ static int survey(struct fm_mem_scratch *s, unsigned group, uint64_t *total)
 		class = class_of(e);
 		to = &s->span[fm_mem_slot(s, group, e)];
 		to->bytes[class] += e->bytes;
-		to->missing += class == HOST;
-		if (!fm_mem_on_device(e))
+		if (class == HOST)
+			to->least = to->missing++ ? FM_MIN(to->least, e->bytes) : e->bytes;
+		if (!fm_mem_is_on_device(e))
 			continue;
 		m->resident += e->bytes;
 		m->guarded += class == PINNED ? e->bytes : 0;
@@ -223,10 +225,16 @@ static void set_remote(struct fm_mem_plan *p)
 		uint64_t others = s->guarded - s->member[i].guarded;
 		uint64_t room = fm_sub_sat(s->w->capacity, others);
 
+		uint64_t out = first_span(s, i)->bytes[HOST];
+
 		g->remote = FM_MIN(fm_sub_sat(g->set, room), g->missing);
+		if (g->remote && out - FM_MIN(out, g->remote) < first_span(s, i)->least)
+			g->remote = FM_MAX(g->remote, out); /* what is left is no extent */
 		if (!s->w->policy->moves)
 			g->remote = g->missing;
 		g->missing -= g->remote;
+		if (s->w->policy->victims == FM_VICTIMS_ALL)
+			g->missing += fm_sub_sat(s->occupied - s->member[i].resident, others);
 	}
 }
 
@@ -392,14 +400,8 @@ static unsigned assign_ahead(struct fm_mem_plan *p, unsigned waiting)
 		if (s->span[k].residue)
 			break;
 	}
-	if (waiting < w->turns) {
-		const struct span *n = &s->span[waiting];
-
-		if (!w->overtime)
-			hold_others(p, w->turn[waiting].group, false);
-		else if (n->residue && !n->assigned && !n->bytes[COMING])
-			hold_others(p, w->turn[waiting].group, true);
-	}
+	if (waiting < w->turns && !w->overtime)
+		hold_others(p, w->turn[waiting].group, false);
 	return FM_MIN(k + 1, w->turns);
 }
 
@@ -431,7 +433,9 @@ static void pick_due(struct fm_mem_plan *p, unsigned planned)
 		const struct span *n = &s->span[k];
 		uint64_t due = fm_sub_sat(n->start, w->slack);
 
-		if (!n->assigned)
+		if (w->policy->victims == FM_VICTIMS_ALL && n->planned)
+			due = 0;
+		else if (!n->assigned)
 			continue;
 		if (due > w->now) {
 			p->next = FM_MIN(p->next, due);
@@ -498,6 +502,9 @@ static void decide(struct fm_mem_plan *p)
 	set_starts(s, planned);
 	set_ready(p, planned);
 	pick_due(p, planned);
+	/* Nothing more comes in beside the group that runs. */
+	if (waiting < w->turns && w->policy->ahead && !p->n_in && !s->span[waiting].bytes[COMING])
+		hold_others(p, w->turn[waiting].group, true);
 	hold_movers(p);
 }
 

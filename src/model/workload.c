@@ -13,6 +13,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Bytes a second of PCIe 5.0, and both ways together beside a program that computes. */
+#define LINK      UINT64_C(55000000000)
+#define LINK_BOTH UINT64_C(78000000000)
+
 struct reader {
 	struct fm_ini in;
 	struct workload_json json;
@@ -61,7 +65,9 @@ static int new_device(struct workload *w, const char *name, struct fm_err *err)
 		.level = 2,
 		.lead = 1,
 		.spacing = 500 * FM_US,
-		.window = FM_MS};
+		.window = FM_MS,
+		.host = UINT64_MAX,
+		.link = {.in = LINK, .out = LINK, .both = LINK_BOTH}};
 	w->plan.devices++;
 	return 0;
 }
@@ -96,8 +102,12 @@ static int new_group(struct workload *w, const char *name, uint32_t line, struct
 	if (n == w->cap && make_room(w))
 		return fm_err_set(err, -ENOMEM, "out of memory");
 	g = &w->group[n];
-	*g = (struct fm_sim_group){
-		.count = 1, .stop = FM_NEVER, .queue = 1000, .burst = 1, .arrival = FM_SIM_CLOSED};
+	*g = (struct fm_sim_group){.count = 1,
+		.stop = FM_NEVER,
+		.queue = 1000,
+		.burst = 1,
+		.arrival = FM_SIM_CLOSED,
+		.dirty = 100};
 #define HINT_DEFAULT(id, word, min, max, def, unit) g->hints.value[id] = def;
 	FM_HINT_MAP(HINT_DEFAULT)
 #undef HINT_DEFAULT
@@ -109,7 +119,7 @@ static int new_group(struct workload *w, const char *name, uint32_t line, struct
 
 static int unknown_section(const char *section, struct fm_err *err)
 {
-	static const char *const known[] = {"workload", "device", "group", "policy"};
+	static const char *const known[] = {"workload", "device", "group", "policy", "memory"};
 	struct fm_nearest near = {.typed = section};
 	char word[FM_INI_SECTION];
 
@@ -120,9 +130,10 @@ static int unknown_section(const char *section, struct fm_err *err)
 	fm_err_set(err, -EINVAL, "unknown section [%s]", section);
 	if (near.best && strcmp(near.best, word) != 0)
 		return fm_err_hint(err, "did you mean [%s%s]?", near.best,
-			strcmp(near.best, "workload") ? " NAME" : "");
-	return fm_err_hint(
-		err, "sections are [workload], [device NAME], [group NAME], [policy NAME]");
+			strcmp(near.best, "workload") && strcmp(near.best, "memory") ? " NAME"
+										     : "");
+	return fm_err_hint(err, "sections are [workload], [memory], [device NAME], [group NAME], "
+				"[policy NAME]");
 }
 
 static int on_section(void *ctx, const char *section, struct fm_err *err)
@@ -132,8 +143,10 @@ static int on_section(void *ctx, const char *section, struct fm_err *err)
 	int rc;
 
 	r->section = WL_NONE;
-	if (!strcmp(section, "workload")) {
-		r->section = WL_WORKLOAD;
+	if (!strcmp(section, "workload") || !strcmp(section, "memory")) {
+		r->section = *section == 'w' ? WL_WORKLOAD : WL_MEMORY;
+		if (r->section == WL_MEMORY)
+			r->w->memory_line = place(r);
 		return 0;
 	}
 	if (strncmp(section, "device ", 7) && strncmp(section, "group ", 6) &&
@@ -215,7 +228,7 @@ static int on_key(
 	} else if (r->section == WL_GROUP) {
 		to.base = &w->group[w->plan.groups - 1];
 		to.own = &w->own[w->plan.groups - 1];
-	} else if (!strcmp(key, "policy")) {
+	} else if (r->section == WL_WORKLOAD && !strcmp(key, "policy")) {
 		w->policy_line = place(r);
 	}
 	if (!k)
@@ -232,8 +245,11 @@ static bool repeats(const char *key)
 static void defaults(struct workload *w)
 {
 	*w = (struct workload){.policy = "fixed-priority",
-		.plan = {
-			.duration = 10 * FM_S, .linger = FM_LINGER_AUTO, .seed = 1, .machines = 1}};
+		.plan = {.duration = 10 * FM_S,
+			.linger = FM_LINGER_AUTO,
+			.seed = 1,
+			.machines = 1,
+			.memory = {.reserve = FM_NEVER, .keep = true, .overtime = true}}};
 }
 
 /* By its first character, with which no INI begins, or its name. Of a pipe it is the first byte. */

@@ -22,6 +22,8 @@
 #define WORKLOAD_RECORDS  10000000
 #define WORKLOAD_CHANGES  100000               /* of one group */
 #define WORKLOAD_TIME     (365 * 86400 * FM_S) /* no time is longer */
+#define WORKLOAD_SIZE     (UINT64_C(1) << 50)  /* no memory is larger, no link is faster */
+#define WORKLOAD_MEMORIES 512                  /* groups with memory on one device */
 
 struct workload_param {
 	char policy[WORKLOAD_NAME], setting[WORKLOAD_SETTING]; /* "key=value" */
@@ -53,6 +55,7 @@ struct workload {
 	uint32_t cap;
 	char policy[WORKLOAD_POLICY];                 /* "NAME [key=value...]" */
 	uint32_t policy_line;                         /* 0: none was given */
+	uint32_t memory_line;                         /* of [memory]; 0: none was given */
 	struct workload_param param[WORKLOAD_PARAMS]; /* of sections [policy NAME] */
 	unsigned params;
 
@@ -75,11 +78,17 @@ void workload_free(struct workload *w);
 int workload_policy(struct workload *w, const char *policy, const struct fm_policy_ops *ops,
 	struct fm_err *err);
 
+/* The policy of memory of that name. */
+int workload_memory_policy(
+	const char *name, const struct fm_mem_policy **policy, struct fm_err *err);
+
 /* Sets an error: there is no policy of that name. The hint names a similar one. Returns -EINVAL. */
 int workload_no_policy(const char *name, struct fm_err *err);
 
 /* workload_value.c: values by themselves. */
 int workload_time(const char *word, uint64_t *ns, struct fm_err *err);
+/* Bytes: "16G" and "16GiB" are 2^34, "8.5GB" is 8,500,000,000. */
+int workload_size(const char *word, uint64_t *bytes, struct fm_err *err);
 int workload_dist(const char *text, struct fm_sim_dist *d, struct fm_err *err); /* replaces it */
 void workload_dist_free(struct fm_sim_dist *d);
 int workload_commands(struct fm_sim_group *g, const char *text, struct fm_err *err);

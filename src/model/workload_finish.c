@@ -315,6 +315,8 @@ int workload_finish(struct workload *w, const char *folder, uint32_t *line, stru
 		rc = finish_group(w, i, folder, line, err);
 	if (!rc)
 		rc = check_circles(w, line, err);
+	if (!rc)
+		rc = workload_finish_memory(w, line, err);
 	if (rc)
 		return rc;
 	*line = 0;

@@ -158,8 +158,9 @@ static int walk_sections(
 static int unknown(const char *member, struct fm_err *err)
 {
 	fm_err_set(err, -EINVAL, "unknown section '%.60s'", member);
-	return fm_err_hint(err, "sections are workload, and device, group, policy, which have "
-				"names: {\"device\": {\"NAME\": {...}}}");
+	return fm_err_hint(err,
+		"sections are workload, memory, and device, group, policy, which have "
+		"names: {\"device\": {\"NAME\": {...}}}");
 }
 
 static int walk(struct workload_json *j, struct fm_err *err)
@@ -173,7 +174,7 @@ static int walk(struct workload_json *j, struct fm_err *err)
 		return no_object(err);
 	json_object_foreach (j->root, member, value) {
 		snprintf(j->path, sizeof(j->path), "%.60s", member);
-		if (!strcmp(member, "workload"))
+		if (!strcmp(member, "workload") || !strcmp(member, "memory"))
 			rc = walk_section(j, member, value, err);
 		else if (!strcmp(member, "device") || !strcmp(member, "group") ||
 			 !strcmp(member, "policy"))

@@ -12,6 +12,8 @@ enum type {
 	DIST,     /* struct fm_sim_dist */
 	TURNS,    /* bool: fair */
 	SEED,     /* uint64_t */
+	SIZE,     /* uint64_t, bytes, or bytes a second; from min */
+	MOVES,    /* a policy of memory */
 	FLAG,     /* bool */
 	TEXT,     /* of max bytes */
 	COMMANDS, /* of a group, as the others that follow */
@@ -58,6 +60,24 @@ static const struct workload_key keys[] = {
 	{WL_DEVICE, "slice", DIST, OF_DEVICE(slice), 0, 0},
 	{WL_DEVICE, "tick", TIME, OF_DEVICE(tick), 0, 0},
 	{WL_DEVICE, "turns", TURNS, OF_DEVICE(fair), 0, 0},
+	{WL_DEVICE, "memory", SIZE, OF_DEVICE(memory), 1, 0},
+	{WL_DEVICE, "context", SIZE, OF_DEVICE(context), 0, 0},
+	{WL_DEVICE, "host", SIZE, OF_DEVICE(host), 0, 0},
+	{WL_DEVICE, "link-in", SIZE, OF_DEVICE(link.in), 1000000, 0},
+	{WL_DEVICE, "link-out", SIZE, OF_DEVICE(link.out), 1000000, 0},
+	{WL_DEVICE, "link-both", SIZE, OF_DEVICE(link.both), 1000000, 0},
+	{WL_DEVICE, "flip", TIME, OF_DEVICE(link.flip), 0, 0},
+	{WL_DEVICE, "copy-cost", COUNT, OF_DEVICE(copy_cost), 0, 99},
+	{WL_GROUP, "memory", SIZE, OF_GROUP(memory), 1, 0},
+	{WL_GROUP, "working-set", SIZE, OF_GROUP(set), 1, 0},
+	{WL_GROUP, "gap", TIME, OF_GROUP(gap), 0, 0},
+	{WL_GROUP, "dirty", COUNT, OF_GROUP(dirty), 0, 100},
+	{WL_GROUP, "request", SIZE, OF_GROUP(request), 0, 0},
+	{WL_GROUP, "limit", SIZE, OF_GROUP(limit), 1, 0},
+	{WL_MEMORY, "policy", MOVES, 0, 0, 0},
+	{WL_MEMORY, "reserve", SIZE, OF_PLAN(memory.reserve), 0, 0},
+	{WL_MEMORY, "keep", FLAG, OF_PLAN(memory.keep), 0, 0},
+	{WL_MEMORY, "overtime", FLAG, OF_PLAN(memory.overtime), 0, 0},
 	{WL_GROUP, "count", COUNT, OF_GROUP(count), 1, 1000000},
 	{WL_GROUP, "user", COUNT, OF_GROUP(user), 1, 1000000},
 	{WL_GROUP, "devices", DEVICES, 0, 0, 0},
@@ -78,7 +98,7 @@ static const struct workload_key keys[] = {
 	{WL_GROUP, "stop", TIME, OF_GROUP(stop), 0, 0},
 };
 
-static const char *const titles[] = {"workload", "device NAME", "group NAME"};
+static const char *const titles[] = {"workload", "device NAME", "group NAME", "memory"};
 
 static void suggest(enum workload_section section, const char *name, struct fm_err *err)
 {
@@ -174,6 +194,17 @@ static int set_turns(const char *value, bool *fair, struct fm_err *err)
 	return fm_err_hint(err, "give in-order or fair");
 }
 
+static int set_size(
+	const struct workload_key *k, const char *value, uint64_t *bytes, struct fm_err *err)
+{
+	int rc = workload_size(value, bytes, err);
+
+	if (rc || *bytes >= (uint64_t)k->min)
+		return rc;
+	fm_err_set(err, -ERANGE, "it must not be less than %lld", (long long)k->min);
+	return k->min > 1 ? fm_err_hint(err, "give bytes a second: 55GB") : err->code;
+}
+
 static int set_linger(const char *value, uint64_t *ns, struct fm_err *err)
 {
 	int rc;
@@ -212,6 +243,11 @@ static int set_value(const struct workload_key *k, const struct workload_target 
 		rc = fm_parse_int(value, k->min, k->max, &v, err);
 		*(uint64_t *)member = (uint64_t)v;
 		return rc;
+	case SIZE:
+		return set_size(k, value, member, err);
+	case MOVES:
+		return workload_memory_policy(
+			value, &((struct workload *)to->base)->plan.memory.policy, err);
 	case FLAG:
 		return fm_parse_bool(value, member, err);
 	case DIST:

@@ -3,7 +3,7 @@
 #pragma once
 #include "workload.h"
 
-enum workload_section { WL_WORKLOAD, WL_DEVICE, WL_GROUP, WL_POLICY, WL_NONE };
+enum workload_section { WL_WORKLOAD, WL_DEVICE, WL_GROUP, WL_MEMORY, WL_POLICY, WL_NONE };
 
 struct workload_key;
 
@@ -23,3 +23,5 @@ int workload_key_set(const struct workload_key *k, const struct workload_target 
 
 /* workload_finish.c: called after the last line. *line: the line of the mistake; 0: no line. */
 int workload_finish(struct workload *w, const char *folder, uint32_t *line, struct fm_err *err);
+/* workload_memory.c: the same of memory. */
+int workload_finish_memory(struct workload *w, uint32_t *line, struct fm_err *err);

@@ -46,6 +46,7 @@ void count_begin(struct machine *m)
 		if (e->g->sgroup)
 			begin_ent(e, m->now);
 	}
+	memory_count(m);
 }
 
 static void count_ent(const struct ent *e, struct fm_sim_group_result *r)
@@ -61,6 +62,8 @@ static void count_ent(const struct ent *e, struct fm_sim_group_result *r)
 	r->present += there;
 	r->waits += info.ready_wait_ns - e->waits_before;
 	r->preemptions += info.preemptions - e->stops_before;
+	if (e->memory)
+		memory_count_ent(e);
 	share = there ? (uint64_t)((unsigned __int128)served * MILLION / there) : 0;
 	r->share_min = FM_MIN(r->share_min, share);
 	r->share_max = FM_MAX(r->share_max, share);
@@ -113,6 +116,7 @@ void count_end(struct machine *m)
 	}
 	for (uint32_t i = 0; i < m->devices; i++)
 		count_device(m, &m->device[i]);
+	memory_count_end(m);
 	fm_sched_get_stats(m->s, &stats);
 	stats.events -= m->stats.events;
 	stats.decisions -= m->stats.decisions;
@@ -162,6 +166,12 @@ static void merge_group(struct fm_sim_group_result *to, const struct fm_sim_grou
 	to->waits += from->waits;
 	to->preemptions += from->preemptions;
 	to->left += from->left;
+	to->moved.in += from->moved.in;
+	to->moved.out += from->moved.out;
+	to->moved.kept += from->moved.kept;
+	to->moved.missed += from->moved.missed;
+	to->moved.held += from->moved.held;
+	to->moved.longest = FM_MAX(to->moved.longest, from->moved.longest);
 	fm_hist_merge(&to->response, &from->response);
 }
 
@@ -177,6 +187,13 @@ static void merge_device(struct fm_sim_device_result *to, const struct fm_sim_de
 	to->foretold.right += from->foretold.right;
 	to->foretold.off += from->foretold.off;
 	to->foretold.wrong += from->foretold.wrong;
+	to->moved.in += from->moved.in;
+	to->moved.out += from->moved.out;
+	to->moved.kept += from->moved.kept;
+	to->moved.exposed += from->moved.exposed;
+	to->moved.hidden += from->moved.hidden;
+	to->moved.residue += from->moved.residue;
+	to->moved.peak = FM_MAX(to->moved.peak, from->moved.peak);
 }
 
 void fm_sim_result_merge(struct fm_sim_result *into, const struct fm_sim_result *from)

@@ -70,6 +70,8 @@ static void go_on(struct ent *e, uint64_t setup)
 
 	e->begin = m->now;
 	e->setup = setup;
+	if (e->memory)
+		memory_begins(e);
 	at(m, &e->timer, m->now + setup + (rest ? FM_MIN(rest, e->left) : e->left));
 }
 
@@ -155,6 +157,8 @@ static void leave_slot(struct ent *e)
 	d->on--;
 	d->running = NULL;
 	e->off_at = d->m->now;
+	if (d->memory && !e->open)
+		memory_stale(d);
 	note_ent(e, FM_SIM_STOPS, e->stretch, NULL);
 }
 
@@ -314,6 +318,8 @@ void device_gate(struct ent *e, bool open)
 	if (e->open == open)
 		return;
 	e->open = open;
+	if (e->memory)
+		memory_gate(e, open);
 	if (open)
 		open_gate(e);
 	else
@@ -395,11 +401,25 @@ static void end_command(struct ent *e)
 	fill(e->d);
 }
 
+/* Has its memory made the command longer? Then that comes behind it. */
+static bool is_slowed(struct ent *e)
+{
+	uint64_t more = e->memory ? memory_slows(e) : 0;
+
+	if (more < FM_SIM_COMMAND)
+		return false;
+	e->setup += more;
+	at(e->g->m, &e->timer, e->g->m->now + more);
+	return true;
+}
+
 void device_event(struct ent *e)
 {
 	uint64_t served, overhead;
 
 	device_progress(e, &served, &overhead);
+	if (!e->stopping && served == e->left && is_slowed(e))
+		return;
 	if (!e->stopping) {
 		if (served < e->left)
 			end_turn(e, served);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 struct machine;
+struct memory;     /* of a device: memory.c */
+struct ent_memory; /* of an entity */
 
 enum event_kind {
 	EV_GROUP,  /* it joins, then its next arrival */
@@ -17,6 +19,9 @@ enum event_kind {
 		    * knows that its gate is open, or the device hears of its next command */
 	EV_REPORT, /* an entity: the core hears of its edge */
 	EV_COUNT,  /* the warm-up is over */
+	EV_CAME,   /* a device: an extent has come in, or its copy has */
+	EV_WENT,   /* the same, out */
+	EV_PLAN,   /* a device's memory is to be planned again */
 };
 
 struct event {
@@ -44,6 +49,7 @@ struct device {
 	uint64_t average;       /* fair: the average had when the last entity came */
 	uint64_t phase;         /* of its ticks */
 	uint32_t index, on;
+	struct memory *memory;    /* NULL: it is not modelled */
 	const struct group *last; /* the group whose command it ran last */
 	uint64_t served, overhead, switches;
 	uint64_t served_before, overhead_before, switches_before; /* before the counted time */
@@ -64,7 +70,8 @@ struct ent {
 	struct group *g;
 	struct device *d;
 	struct fm_sched_ent *sent;
-	struct cpu *cpu; /* NULL: it has no processor */
+	struct cpu *cpu;           /* NULL: it has no processor */
+	struct ent_memory *memory; /* NULL: that of its device is not modelled */
 	struct fm_heap_node place;
 	struct fm_rta_random r; /* of its commands and pauses */
 	struct fm_list queue, away;
@@ -141,6 +148,7 @@ struct machine {
 	struct fm_list edges;
 	bool counts;    /* the warm-up is over */
 	bool follows;   /* some groups follow others */
+	bool memory;    /* of some devices it is modelled */
 	bool whole;     /* all devices are simulated, else only one: */
 	uint32_t first; /* the first simulated device */
 	struct device *device;
@@ -234,6 +242,21 @@ void cpu_settle(
 	struct ent *e); /* what it does has changed: it may now want its processor, or no longer */
 void cpu_leave(struct ent *e); /* a job begins, and lines up behind its equals */
 void cpu_event(struct ent *e);
+
+/* memory.c: where memory is. Only memory_step() calls the core. */
+int memory_make(struct machine *m);
+void memory_free(struct machine *m);
+void memory_join(struct ent *e);
+void memory_leave(struct ent *e);
+void memory_stale(struct device *d);        /* something has changed: plan again */
+void memory_gate(struct ent *e, bool open); /* its gate opens or closes */
+void memory_begins(struct ent *e);          /* it goes on with its command, or begins one */
+uint64_t memory_slows(struct ent *e);       /* by so much is its command's end later */
+void memory_event(struct machine *m, struct event *ev);
+void memory_step(struct machine *m);        /* after each event */
+void memory_count(struct machine *m);       /* the counted time begins */
+void memory_count_ent(const struct ent *e); /* the entity leaves, or all is over */
+void memory_count_end(struct machine *m);
 
 /* machine.c: the entity may have become ready or idle. The core is told at the end of the event. */
 void machine_edge(struct ent *e);

@@ -349,6 +349,8 @@ static int enter(struct group *g, struct ent *e)
 	forecast_over(g);
 	e->reported = e->open = false;
 	e->counted_from = m->now;
+	if (e->memory)
+		memory_join(e);
 	return fm_sched_ent_add(m->s, &e->sent, g->sgroup, e->d->sdev, e, m->now);
 }
 
@@ -398,6 +400,8 @@ void jobs_leave(struct group *g)
 		cpu_settle(&g->ent[i]);
 		fm_heap_del(&m->queue, &g->ent[i].report.node);
 		fm_list_del(&g->ent[i].edge);
+		if (g->ent[i].memory)
+			memory_leave(&g->ent[i]);
 	}
 	fm_sched_group_del(m->s, g->sgroup, m->now);
 	g->sgroup = NULL;

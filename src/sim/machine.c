@@ -59,6 +59,8 @@ static void on_decided(void *ctx, const struct fm_sched_dev *sdev, uint64_t now)
 
 	if (m->plan->forecast)
 		forecast_decided(device_of(m, sdev));
+	if (m->memory)
+		memory_stale(device_of(m, sdev));
 	if (watched(m, FM_SIM_DECIDED))
 		watch_decision(m, sdev);
 }
@@ -163,6 +165,11 @@ static void dispatch(struct machine *m, struct event *ev)
 	case EV_COUNT:
 		count_begin(m);
 		break;
+	case EV_CAME:
+	case EV_WENT:
+	case EV_PLAN:
+		memory_event(m, ev);
+		break;
 	}
 }
 
@@ -187,6 +194,8 @@ static void step(struct machine *m)
 		dispatch(m, fm_container(n, struct event, node));
 	}
 	tell_edges(m);
+	if (m->memory)
+		memory_step(m);
 }
 
 static uint64_t next_time(const struct machine *m)
@@ -232,6 +241,7 @@ static void free_machine(struct machine *m)
 		free(m->group[i].followed);
 	}
 	cpu_free(m);
+	memory_free(m);
 	free(m->group);
 	free(m->device);
 	free(m->ent);
@@ -375,8 +385,8 @@ static int make(struct machine *m, struct fm_err *err)
 	fm_list_init(&m->edges);
 	if (!m->device || !m->group || !m->ent)
 		return -ENOMEM;
-	rc = fm_heap_reserve(&m->queue, 3 * (groups + ents) + 1);
-	decided = p->forecast || watched(m, FM_SIM_DECIDED);
+	rc = fm_heap_reserve(&m->queue, 3 * (groups + ents + m->devices) + 1);
+	decided = p->forecast || p->memory.policy || watched(m, FM_SIM_DECIDED);
 	rc = rc ? rc : fm_sched_new(&m->s, decided ? &host_of_decisions : &host, m);
 	if (rc)
 		return rc;
@@ -388,6 +398,7 @@ static int make(struct machine *m, struct fm_err *err)
 	rc = rc ? rc : fm_sched_use(m->s, p->policy, p->params, p->n_params, 0, err);
 	rc = rc ? rc : make_groups(m);
 	rc = rc ? rc : cpu_make(m);
+	rc = rc ? rc : memory_make(m);
 	m->count.kind = EV_COUNT;
 	if (!rc && p->warmup)
 		at(m, &m->count, p->warmup);

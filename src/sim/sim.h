@@ -21,12 +21,17 @@
  * The highest priority runs, and equals one after the other. A group that spins occupies the
  * processor while the device works for it, too. A group without a processor has no such parts.
  *
+ * Memory. A device with a size has memory that src/mem plans: groups' extents move by a link with
+ * two engines, and a group waits while what it uses next is not on the device. Commands are slower
+ * while copies run, and where the group has to read memory that stayed on the host.
+ *
  * Owns: the machines that are simulated, until their results are added up.
  * Locks: one, of the crew of threads (run.c). It guards which thread takes which part next, and the
  * sums.
  * Threads: the caller's, and as many more as it asks for. Each simulates parts of its own.
  */
 #pragma once
+#include "mem/mem.h"
 #include "policy/policy.h"
 #include "sched/sched.h"
 #include <fermata/rta.h>
@@ -98,6 +103,11 @@ struct fm_sim_device {
 	uint64_t tick;
 	bool fair; /* the smallest share has the next turn; a group that comes runs at once. One
 		      slot */
+	/* Bytes; 0: memory is not modelled. context: of each group, besides its memory. host: for
+	 * what is out, and for kept copies. */
+	uint64_t memory, context, host;
+	struct fm_mem_link link;
+	uint32_t copy_cost; /* percent by which commands are slower while copies run */
 };
 
 enum fm_sim_arrival {
@@ -160,6 +170,19 @@ struct fm_sim_group {
 	struct fm_sim_dist
 		extra;     /* additional device time of a job, spread evenly over its commands */
 	uint64_t deadline; /* of the response, until a hint changes; 0: no deadline */
+	/* Memory on its device. It uses the first `set' bytes of it, each within `gap' of device
+	 * time again (0: with every command), and writes `dirty' percent of these. */
+	uint64_t memory, set, gap;
+	uint32_t dirty;
+	uint64_t request, limit; /* limit 0: the device */
+};
+
+/* How memory is managed, on devices that have a size. */
+struct fm_sim_memory {
+	const struct fm_mem_policy *policy; /* NULL: all memory fits */
+	uint64_t reserve;                   /* of each device; FM_NEVER: fm_mem_reserve() */
+	bool keep;     /* copies on the host are kept while they are valid and there is room */
+	bool overtime; /* a group computes on beside moves that are late for the next one */
 };
 
 struct fm_sim_plan {
@@ -177,6 +200,7 @@ struct fm_sim_plan {
 	const struct fm_sim_group *group;
 	uint32_t groups;
 	bool forecast; /* forecast the next turns at each decision, and count what comes true */
+	struct fm_sim_memory memory;
 };
 
 /* Events, for a watcher. */
@@ -249,6 +273,13 @@ struct fm_sim_group_result {
 	uint64_t waits, preemptions;            /* ready without a gate; gates closed while ready */
 	uint64_t left;                          /* jobs not ended at the end */
 	struct fm_hist response;                /* from the arrival, whether served then or not */
+	struct fm_sim_moved {
+		uint64_t in, out; /* bytes copied */
+		uint64_t kept;    /* bytes that went out without being copied */
+		uint64_t missed;  /* bytes that commands read from the host */
+		uint64_t held;    /* ns for which it was to run and waited for its memory */
+		uint64_t longest; /* ns for which it had work and did not run */
+	} moved;
 };
 
 struct fm_sim_device_result {
@@ -263,6 +294,12 @@ struct fm_sim_device_result {
 	struct fm_sim_foretold {
 		uint64_t turns, right, off, wrong;
 	} foretold;
+	/* exposed: ns for which the device stood still because a group's memory was not in. hidden:
+	 * ns for which it worked while memory moved. residue: bytes that came in while it stood. */
+	struct fm_sim_device_moved {
+		uint64_t in, out, kept, exposed, hidden, residue;
+		uint64_t peak; /* the most bytes of extents that were there while some moved */
+	} moved;
 };
 
 struct fm_sim_result {

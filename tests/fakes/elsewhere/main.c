@@ -81,7 +81,8 @@ static int simulate(struct workload *w, char **argv, struct fm_err *err)
 {
 	OUTFILE_CLEAN struct outfile svg = {0}, trace = {0}, none = {0};
 	struct simulate_out *out = NULL;
-	struct fm_sim_result r;
+	struct fm_sim_plan plain;
+	struct fm_sim_result r, base = {0};
 	uint64_t until;
 	int rc = workload_time(argv[2], &w->plan.duration, err);
 
@@ -93,8 +94,12 @@ static int simulate(struct workload *w, char **argv, struct fm_err *err)
 	rc = rc ? rc : fm_sim_run(&w->plan, 2, simulate_out_audience(out), NULL, &r, err);
 	rc = rc ? rc : simulate_out_close(out, &r, err);
 	rc = rc ? rc : simulate_svg(&w->plan, w->plan.warmup, until, &svg, err);
+	plain = w->plan;
+	plain.memory.policy = NULL;
+	rc = rc ? rc : fm_sim_result_init(&base, &plain);
+	rc = rc ? rc : fm_sim_run(&plain, 2, NULL, NULL, &base, err);
 	if (!rc)
-		simulate_csv(stdout, &w->plan, &r);
+		simulate_csv(stdout, &w->plan, &r, &base);
 	return rc;
 }
 

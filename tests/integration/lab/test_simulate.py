@@ -127,6 +127,37 @@ BAD = [
     ("[workload]\npolicy = fair slice=0\n", 7, "out of range"),
     ("[workload]\nduration = 0\n", 7, "must not be 0"),
     ("[workload]\nwarmup = 3s\n", 0, "warm-up is as long"),
+    ("memory = 4Q\n", 6, "memory: '4Q' is no size"),
+    ("memory = -1\n", 6, "memory: '-1' is no size"),
+    ("memory = 1.G\n", 6, "memory: '1.G' is no size"),
+    ("memory = 0\n", 6, "must not be less than 1"),
+    ("memory = 2000T\n", 6, "more than 1024T"),
+    ("memory = 99999999999999999999999999\n", 6, "more than 1024T"),
+    ("memory = 4G\n", 4, "has memory, and no device of it has"),
+    ("working-set = 4G\n", 4, "has no memory to which that could apply"),
+    ("dirty = 101\n", 6, "dirty: '101' is out of range"),
+    ("memry = 4G\n", 6, "did you mean 'memory'?"),
+    ("[memory]\nreserve = 1G\n", 6, "[memory] without a device that has memory"),
+    ("[memory]\npolicy = jot\n", 7, "did you mean 'jit'?"),
+    ("[memory]\npolicy = best of all\n", 7, "policies of memory are jit, opt, lru, whole, none"),
+    ("[memory]\nreserve = little\n", 7, "reserve: 'little' is no size"),
+    ("[memory]\noverteim = no\n", 7, "did you mean 'overtime'?"),
+    ("[memry]\n", 6, "did you mean [memory]?"),
+    ("[device m]\nlink-in = 40\n", 7, "bytes a second: 55GB"),
+    ("[device m]\nmemory = 8G\n[group b]\ndevices = m\ncommands = 1ms\nmemory = 4G\nworking-set = 5G\n", 8,
+     "the working set of group 'b' is larger than its memory"),
+    ("[device m]\nmemory = 8G\n[group b]\ndevices = m\ncommands = 1ms\nmemory = 9G\n", 8,
+     "more memory than its limit, or the device"),
+    ("[device m]\nmemory = 8G\n[group b]\ndevices = m\ncommands = 1ms\nmemory = 4G\nlimit = 3G\n", 8,
+     "more memory than its limit"),
+    ("[device m]\nmemory = 8G\nhost = 3G\n[group b]\ncount = 3\ndevices = m\ncommands = 1ms\nmemory = 4G\n", 9,
+     "does not fit into device and host together"),
+    ("[device m]\nmemory = 8G\ncontext = 1G\n[group b]\ncount = 8\ndevices = m\ncommands = 1ms\nmemory = 1G\n", 9,
+     "contexts and the reserve leave no memory"),
+    ("[device m]\nmemory = 8G\n[group b]\ncount = 2\ndevices = m\ncommands = 1ms\nmemory = 4G\nrequest = 4G\n", 8,
+     "requests more than device 'm' has for it"),
+    ("[device m]\nmemory = 8G\n[group b]\ncount = 1000\ndevices = m\ncommands = 1ms\nmemory = 1M\n", 8,
+     "more than 512 groups with memory"),
     ("count = 1000000\n[device big]\ncount = 100\n[group b]\ntogether = yes\ncount = 100000\ncommands = 1ms\n", 0,
      "machines = N"),
 ]
@@ -202,7 +233,7 @@ class Simulate(unittest.TestCase):
             self.assertEqual(p.stdout, "")
 
     def test_json_is_as_good(self):
-        for name in ("inference", "pipeline", "tenants", "fleet"):
+        for name in ("inference", "pipeline", "tenants", "fleet", "memory"):
             ini = os.path.join(EXAMPLES, name + ".ini")
             path = self.write("workload", json.dumps(as_json(ini), indent=1))
             args = ("--duration", "3s", "--machines", "1", "--json")
@@ -265,7 +296,7 @@ class Simulate(unittest.TestCase):
     def test_same_bytes_everywhere(self):
         """What this machine says is what another has said: tests/data/sim. After a change of a policy or of the core
         that is meant, run this file with --write."""
-        for name in ("inference", "pipeline", "tenants"):
+        for name in ("inference", "pipeline", "tenants", "memory"):
             known = os.path.join(SOURCE, "tests", "data", "sim", name)
             svg, trace = os.path.join(self.dir.name, "line.svg"), os.path.join(self.dir.name, "trace.fmt")
             out = self.call(os.path.join(EXAMPLES, name + ".ini"), "--duration", "5s", "--json", "--force", "--svg", svg,

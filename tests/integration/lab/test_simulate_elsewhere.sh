@@ -16,9 +16,9 @@ fail()
 	exit 1
 }
 
-sources="src/policy/*.c src/sched/*.c src/rta/random.c src/sim/[!l]*.c src/trace/event.c src/trace/file_write.c src/ini/*.c
+sources="src/mem/*.c src/policy/*.c src/sched/*.c src/rta/random.c src/sim/[!l]*.c src/trace/event.c src/trace/file_write.c src/ini/*.c
 	src/base/err.c src/base/hist.c src/base/nearest.c src/base/parse.c src/model/workload.c src/model/workload_finish.c
-	src/model/workload_keys.c src/model/workload_trace.c src/model/workload_value.c src/lab/simulate_csv.c src/lab/simulate_names.c
+	src/model/workload_keys.c src/model/workload_memory.c src/model/workload_trace.c src/model/workload_value.c src/lab/simulate_csv.c src/lab/simulate_memory_csv.c src/lab/simulate_names.c
 	src/cmd/outfile.c src/lab/simulate_out.c src/lab/simulate_svg.c src/lab/simulate_trace.c src/cmd/table.c tests/fakes/elsewhere/*.c"
 
 # Headers alone are the same everywhere: ini.h declares two functions, jansson.h is not looked into.
@@ -71,7 +71,7 @@ elsewhere()
 	tried="$tried $1"
 }
 
-names="inference pipeline tenants"
+names="inference pipeline tenants memory"
 tried=
 little=$(printf '\001\000' | od -An -tu2 | tr -d ' ')
 [ "$little" = 1 ] || { echo "this machine's byte order is not that of arm64"; exit 77; }

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What memory.c and memory_move.c share: the memory of one device. */
+#pragma once
+#include "internal.h"
+#include "mem/mem.h"
+
+#define CHUNK   (UINT64_C(128) << 20) /* an extent, unless a group would have too many of them */
+#define EXTENTS 1024                  /* of a group */
+#define TURNS   64                    /* that are forecast at most */
+#define AHEAD   2                     /* extents that are told to move at a time */
+
+/* One way of the link. It copies an extent, and then the extent changes its place. */
+struct way {
+	struct event ev;
+	bool busy, copies;
+	unsigned extent;
+	uint64_t left, rate, since; /* of the copy: bytes, at this rate, since then */
+	uint64_t moved;             /* bytes, in the counted time */
+};
+
+struct ent_memory {
+	struct ent *e;
+	unsigned number;               /* of its group in the plan, */
+	unsigned first, n, set, dirty; /* and its extents; those that it uses, and writes */
+	bool there, held;
+	bool chosen, was_chosen; /* it is its turn; it was when there was last a plan */
+	uint64_t held_to;        /* when the core lets it go */
+	uint64_t bound;    /* so long it waits in its turn, and then runs whatever is missing; 0: it
+			    * does not wait */
+	uint64_t deadline; /* while it is chosen: the end of that */
+	uint64_t copied;   /* the device's clock of copies when its command went on */
+	bool missed;       /* what the command reads from the host was counted */
+	uint64_t waits_since; /* it has work and a closed gate; FM_NEVER: not so */
+	uint64_t held_before; /* before the counted time */
+	struct fm_sim_moved moved;
+};
+
+struct memory {
+	struct device *d;
+	struct fm_mem_world w;
+	struct fm_mem_plan plan;
+	struct fm_extent *extent;
+	struct fm_mem_group *group;
+	struct fm_mem_turn turn[TURNS];
+	struct fm_sturn sturn[TURNS];
+	struct fm_mem_past *past;
+	struct ent_memory *ent;
+	unsigned ents, at_in, at_out; /* what of the plan's lists was begun */
+	struct way in, out;
+	struct event again;
+	bool stale, exposed;
+	uint64_t reserve; /* bytes that are not for extents, besides contexts */
+	uint64_t copied;  /* for how long there were copies, up to `to' */
+	uint64_t to;
+	struct fm_sim_device_moved moved;
+};
+
+/* Nothing of it works on the device, nor will: its memory may move. */
+static inline bool at_rest(const struct ent *e)
+{
+	return !e->open && !device_holds(e);
+}
+
+/* memory_move.c: begins moves that the plan wants and for which there is room; ends one. */
+void memory_moves(struct memory *mem);
+void memory_move_ends(struct memory *mem, struct way *way);
+void memory_stop_moves(struct memory *mem, const struct ent_memory *em); /* it leaves */

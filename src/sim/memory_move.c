@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Moves of memory in virtual time: two ways, which slow each other down, and their order. */
+#include "memory.h"
+
+static struct machine *machine_of(const struct memory *mem)
+{
+	return mem->d->m;
+}
+
+static uint64_t rate_of(const struct memory *mem, const struct way *way)
+{
+	const struct fm_mem_link *link = &mem->d->plan->link;
+	uint64_t alone = way == &mem->in ? link->in : link->out;
+
+	return mem->in.copies && mem->out.copies ? FM_MIN(alone, link->both / 2) : alone;
+}
+
+static uint64_t copied_since(const struct way *way, uint64_t now)
+{
+	unsigned __int128 bytes = (unsigned __int128)(now - way->since) * way->rate / FM_S;
+
+	return bytes < way->left ? (uint64_t)bytes : way->left;
+}
+
+/* The way's rate is what it has to be from now on. */
+static void set_rate(struct memory *mem, struct way *way)
+{
+	struct machine *m = machine_of(mem);
+
+	if (!way->copies)
+		return;
+	way->left -= copied_since(way, m->now);
+	way->since = m->now;
+	way->rate = rate_of(mem, way);
+	at(m, &way->ev, fm_add_sat(m->now, fm_mem_ns(way->left, way->rate)));
+}
+
+static void set_copies(struct memory *mem, struct way *way, bool copies)
+{
+	way->copies = copies;
+	way->since = machine_of(mem)->now;
+	set_rate(mem, &mem->in);
+	set_rate(mem, &mem->out);
+}
+
+static struct ent_memory *owner_of(struct memory *mem, unsigned extent)
+{
+	return &mem->ent[mem->extent[extent].client];
+}
+
+static void begin(struct memory *mem, struct way *way, unsigned extent, bool copy)
+{
+	struct fm_extent *x = &mem->extent[extent];
+
+	way->busy = true;
+	way->extent = extent;
+	x->where = way == &mem->in ? FM_COMING : FM_GOING;
+	if (copy) {
+		way->left = x->bytes;
+		set_copies(mem, way, true);
+	} else {
+		at(machine_of(mem), &way->ev,
+			fm_add_sat(machine_of(mem)->now, mem->d->plan->link.flip));
+	}
+}
+
+static uint64_t sum(const struct memory *mem, bool device)
+{
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < mem->w.extents; i++) {
+		const struct fm_extent *x = &mem->extent[i];
+		bool there = x->where == FM_ON_DEVICE || x->where == FM_COMING;
+
+		if (x->where == FM_GOING)
+			bytes += x->bytes;
+		else if (device)
+			bytes += there ? x->bytes : 0;
+		else
+			bytes += x->where == FM_ON_HOST || x->kept ? x->bytes : 0;
+	}
+	return bytes;
+}
+
+static void begin_in(struct memory *mem)
+{
+	const struct fm_mem_plan *p = &mem->plan;
+	unsigned extent;
+
+	if (mem->in.busy || mem->at_in >= p->n_in)
+		return;
+	extent = p->in[mem->at_in];
+	if (mem->extent[extent].where != FM_ON_HOST || !at_rest(owner_of(mem, extent)->e) ||
+		mem->extent[extent].bytes > fm_sub_sat(mem->w.capacity, sum(mem, true)))
+		return;
+	mem->at_in++;
+	begin(mem, &mem->in, extent, true);
+	mem->moved.peak = FM_MAX(mem->moved.peak, sum(mem, true));
+}
+
+static void begin_out(struct memory *mem)
+{
+	const struct fm_mem_plan *p = &mem->plan;
+	struct fm_extent *x;
+
+	if (mem->out.busy || mem->at_out >= p->n_out)
+		return;
+	x = &mem->extent[p->out[mem->at_out]];
+	if (x->where != FM_ON_DEVICE || !at_rest(mem->ent[x->client].e) ||
+		(!x->kept && x->bytes > fm_sub_sat(mem->d->plan->host, sum(mem, false))))
+		return;
+	begin(mem, &mem->out, p->out[mem->at_out++], !x->kept);
+}
+
+void memory_moves(struct memory *mem)
+{
+	begin_out(mem);
+	begin_in(mem);
+}
+
+static void count(struct memory *mem, struct way *way, struct fm_extent *x)
+{
+	struct ent_memory *em = &mem->ent[x->client];
+	bool counts = machine_of(mem)->counts;
+	uint64_t bytes = counts ? x->bytes : 0;
+
+	if (way == &mem->in) {
+		em->moved.in += bytes;
+		mem->moved.in += bytes;
+		mem->moved.residue += mem->d->on ? 0 : bytes;
+	} else if (x->kept) {
+		em->moved.kept += bytes;
+		mem->moved.kept += bytes;
+	} else {
+		em->moved.out += bytes;
+		mem->moved.out += bytes;
+	}
+}
+
+static void arrive(struct memory *mem, struct way *way)
+{
+	struct fm_extent *x = &mem->extent[way->extent];
+	bool keep = machine_of(mem)->plan->memory.keep;
+
+	way->busy = false;
+	count(mem, way, x);
+	if (way == &mem->out) {
+		x->where = FM_ON_HOST;
+		x->kept = false;
+	} else {
+		x->where = FM_ON_DEVICE;
+		x->kept = keep;
+	}
+	memory_stale(mem->d);
+}
+
+void memory_move_ends(struct memory *mem, struct way *way)
+{
+	uint64_t flip = mem->d->plan->link.flip;
+	bool copied = way->copies;
+
+	if (copied)
+		set_copies(mem, way, false);
+	if (copied && flip)
+		at(machine_of(mem), &way->ev, fm_add_sat(machine_of(mem)->now, flip));
+	else
+		arrive(mem, way);
+}
+
+static void stop(struct memory *mem, struct way *way, const struct ent_memory *em)
+{
+	if (!way->busy || owner_of(mem, way->extent) != em)
+		return;
+	way->busy = false;
+	fm_heap_del(&machine_of(mem)->queue, &way->ev.node);
+	if (way->copies)
+		set_copies(mem, way, false);
+}
+
+void memory_stop_moves(struct memory *mem, const struct ent_memory *em)
+{
+	stop(mem, &mem->in, em);
+	stop(mem, &mem->out, em);
+}
