@@ -4,14 +4,14 @@
 #include "memory.h"
 
 /* A block at *ptr. A refusal leaves the program's variable as it was. */
-#define MADE(m, space, ptr, size, rc)                                                             \
-	({                                                                                        \
-		fm_cu_result told = fm_cuda_mem_made(                                             \
-			m, space, (rc) ? 0 : (uintptr_t)*(ptr), size, rc);                        \
-                                                                                                  \
-		if (FM_UNLIKELY(told && !(rc)))                                                   \
-			*(ptr) = was;                                                             \
-		told;                                                                             \
+#define MADE(m, space, ptr, size, rc)                                                         \
+	({                                                                                    \
+		fm_cu_result told =                                                           \
+			fm_cuda_mem_made(m, space, (rc) ? 0 : (uintptr_t) * (ptr), size, rc); \
+                                                                                              \
+		if (FM_UNLIKELY(told && !(rc)))                                               \
+			*(ptr) = was;                                                         \
+		told;                                                                         \
 	})
 
 /* Who makes the memory of cuMemAlloc(): the driver. This is the place where another decides, and
@@ -35,18 +35,18 @@ static fm_cu_result make_linear(CUdeviceptr *ptr, size_t n)
 		return make_linear(ptr, n);     \
 	}
 
-#define ALLOC_AS(symbol, params, space, kind, ptr, n)              \
-	fm_cu_result symbol CALL_PARAMS(params)                    \
-	{                                                          \
-		__typeof__(*(ptr)) was = (ptr) ? *(ptr) : 0;       \
-		struct fm_cuda_making m;                           \
-		uint64_t size = n;                                 \
-		fm_cu_result rc;                                   \
-                                                                   \
-		if (!fm_cuda_mem_begin(&m, kind, size))            \
-			return FM_CU_ERROR_OUT_OF_MEMORY;          \
-		rc = NEXT(symbol, CALL_ARGS(params));              \
-		return MADE(&m, space, ptr, size, rc);             \
+#define ALLOC_AS(symbol, params, space, kind, ptr, n)        \
+	fm_cu_result symbol CALL_PARAMS(params)              \
+	{                                                    \
+		__typeof__(*(ptr)) was = (ptr) ? *(ptr) : 0; \
+		struct fm_cuda_making m;                     \
+		uint64_t size = n;                           \
+		fm_cu_result rc;                             \
+                                                             \
+		if (!fm_cuda_mem_begin(&m, kind, size))      \
+			return FM_CU_ERROR_OUT_OF_MEMORY;    \
+		rc = NEXT(symbol, CALL_ARGS(params));        \
+		return MADE(&m, space, ptr, size, rc);       \
 	}
 #define ALLOC_PLAIN(symbol, params, ptr, n) \
 	ALLOC_AS(symbol, params, FM_CUDA_ADDRESS, FM_MEM_PLAIN, ptr, n)
@@ -64,24 +64,23 @@ static uint64_t times(uint64_t a, uint64_t b)
 }
 
 /* The driver makes rows of a multiple of 512 bytes, and says of how many. */
-#define ALLOC_PITCH(symbol, params, ptr, pitch, w, h)                                     \
-	fm_cu_result symbol CALL_PARAMS(params)                                           \
-	{                                                                                 \
-		__typeof__(*(ptr)) was = (ptr) ? *(ptr) : 0;                              \
-		__typeof__(*(pitch)) pitch_was = (pitch) ? *(pitch) : 0;                  \
-		struct fm_cuda_making m;                                                  \
-		fm_cu_result rc;                                                          \
-                                                                                          \
-		if (!fm_cuda_mem_begin(                                                   \
-			    &m, FM_MEM_PLAIN, times(fm_cuda_mem_round(w, 512), h)))       \
-			return FM_CU_ERROR_OUT_OF_MEMORY;                                 \
-		rc = NEXT(symbol, CALL_ARGS(params));                                     \
-		if (rc)                                                                   \
-			return MADE(&m, FM_CUDA_ADDRESS, ptr, 0, rc);                     \
-		rc = MADE(&m, FM_CUDA_ADDRESS, ptr, (uint64_t) * (pitch) * (h), rc);      \
-		if (FM_UNLIKELY(rc))                                                      \
-			*(pitch) = pitch_was;                                             \
-		return rc;                                                                \
+#define ALLOC_PITCH(symbol, params, ptr, pitch, w, h)                                          \
+	fm_cu_result symbol CALL_PARAMS(params)                                                \
+	{                                                                                      \
+		__typeof__(*(ptr)) was = (ptr) ? *(ptr) : 0;                                   \
+		__typeof__(*(pitch)) pitch_was = (pitch) ? *(pitch) : 0;                       \
+		struct fm_cuda_making m;                                                       \
+		fm_cu_result rc;                                                               \
+                                                                                               \
+		if (!fm_cuda_mem_begin(&m, FM_MEM_PLAIN, times(fm_cuda_mem_round(w, 512), h))) \
+			return FM_CU_ERROR_OUT_OF_MEMORY;                                      \
+		rc = NEXT(symbol, CALL_ARGS(params));                                          \
+		if (rc)                                                                        \
+			return MADE(&m, FM_CUDA_ADDRESS, ptr, 0, rc);                          \
+		rc = MADE(&m, FM_CUDA_ADDRESS, ptr, (uint64_t) * (pitch) * (h), rc);           \
+		if (FM_UNLIKELY(rc))                                                           \
+			*(pitch) = pitch_was;                                                  \
+		return rc;                                                                     \
 	}
 
 /* --- arrays --- */
@@ -131,7 +130,8 @@ static uint64_t plane_bytes(uint64_t w, uint64_t h, unsigned bits)
 
 	while (block < 128 && block < h)
 		block *= 2;
-	return times(fm_cuda_mem_round(times(w, bits), 512) / 8, fm_cuda_mem_round(h ? h : 1, block));
+	return times(
+		fm_cuda_mem_round(times(w, bits), 512) / 8, fm_cuda_mem_round(h ? h : 1, block));
 }
 
 /* levels: of a mipmapped array, each half as large as the one before. One without memory of its
@@ -225,8 +225,8 @@ static uint64_t bytes_of_old_3d(const struct CUDA_ARRAY3D_DESCRIPTOR_v1_st *what
 	}
 #define RELEASE_DEVICE(symbol, params, ptr)  RELEASE_IN(FM_CUDA_ADDRESS, symbol, params, ptr)
 #define RELEASE_ARRAY(symbol, params, array) RELEASE_IN(FM_CUDA_ARRAY, symbol, params, array)
-#define RELEASE_ORDERED(...) /* pools.c */
-#define RELEASE_(...)        /* by hand: pools.c, handles.c */
+#define RELEASE_ORDERED(...)                 /* pools.c */
+#define RELEASE_(...)                        /* by hand: pools.c, handles.c */
 #define ON_release(symbol, per_thread, name, since, note, params, what, ...) \
 	RELEASE_##what(symbol, params, __VA_ARGS__)
 #include "api/cuda/calls.def"

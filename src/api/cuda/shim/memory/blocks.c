@@ -21,8 +21,7 @@ static size_t next_to(const struct fm_cuda_blocks *t, size_t at)
 }
 
 /* The block's slot, or the free one where it would stand. */
-static struct fm_cuda_block *slot_of(
-	const struct fm_cuda_blocks *t, unsigned space, uint64_t key)
+static struct fm_cuda_block *slot_of(const struct fm_cuda_blocks *t, unsigned space, uint64_t key)
 {
 	size_t at = home(t, space, key);
 

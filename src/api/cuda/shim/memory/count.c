@@ -93,7 +93,7 @@ bool fm_cuda_mem_claim(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, u
 {
 	if (FM_LIKELY(!fm_account_claim(at->c, at->row, kind, bytes)))
 		return true;
-	fm_cuda_mem_settle_all();
+	fm_cuda_mem_make_room();
 	return !fm_account_claim(at->c, at->row, kind, bytes);
 }
 
@@ -133,8 +133,7 @@ static bool has_room(const struct fm_cuda_making *m)
 	bool room;
 
 	pthread_mutex_lock(&fm_cuda_memory.lock);
-	room = small[m->at.row].bytes + m->size <=
-	       small[m->at.row].granules * FM_CUDA_MEM_GRANULE;
+	room = small[m->at.row].bytes + m->size <= small[m->at.row].granules * FM_CUDA_MEM_GRANULE;
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	return room;
 }
@@ -171,8 +170,8 @@ static uint64_t granule_of(uint64_t address)
 /* Lock held. The block is in its granule. True: it is the first there. */
 static bool granule_enters(const struct fm_cuda_block *b)
 {
-	struct fm_cuda_block *g = fm_cuda_blocks_find(
-		&fm_cuda_memory.blocks, FM_CUDA_GRANULE, granule_of(b->key));
+	struct fm_cuda_block *g =
+		fm_cuda_blocks_find(&fm_cuda_memory.blocks, FM_CUDA_GRANULE, granule_of(b->key));
 	const struct fm_cuda_block first = {.key = granule_of(b->key),
 		.of = b->of,
 		.bytes = (int64_t)FM_CUDA_MEM_GRANULE,
@@ -198,8 +197,8 @@ static bool granule_enters(const struct fm_cuda_block *b)
 /* Lock held. True: it was the last there. Nothing, if the granule has gone with its context. */
 static bool granule_leaves(const struct fm_cuda_block *b)
 {
-	struct fm_cuda_block *g = fm_cuda_blocks_find(
-		&fm_cuda_memory.blocks, FM_CUDA_GRANULE, granule_of(b->key));
+	struct fm_cuda_block *g =
+		fm_cuda_blocks_find(&fm_cuda_memory.blocks, FM_CUDA_GRANULE, granule_of(b->key));
 
 	if (!g || g->of != b->of)
 		return false;

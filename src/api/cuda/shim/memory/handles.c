@@ -143,14 +143,13 @@ fm_cu_result cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 		return rc;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	v = vmm_of(find(FM_CUDA_HANDLE, handle));
-	if (v && fm_cuda_blocks_put(&fm_cuda_memory.blocks,
-			 &(struct fm_cuda_block){.key = ptr,
-				 .bytes = (int64_t)size,
-				 .of = (uintptr_t)v,
-				 .used = handle,
-				 .row = (int16_t)v->row,
-				 .space = FM_CUDA_MAPPING,
-				 .kind = (uint8_t)v->kind})) {
+	if (v && fm_cuda_blocks_put(&fm_cuda_memory.blocks, &(struct fm_cuda_block){.key = ptr,
+								    .bytes = (int64_t)size,
+								    .of = (uintptr_t)v,
+								    .used = handle,
+								    .row = (int16_t)v->row,
+								    .space = FM_CUDA_MAPPING,
+								    .kind = (uint8_t)v->kind})) {
 		v->mapped++;
 		fm_cuda_memory.mappings++;
 		more = imports(v, offset + size);
@@ -253,11 +252,11 @@ static void opened(CUdeviceptr ptr)
 		fm_cuda_symbol("cuMemGetAddressRange_v2");
 	struct fm_cuda_mem_at at = fm_cuda_mem_here();
 	struct fm_cuda_block b = {.key = ptr,
-		.of = (uintptr_t)at.ctx,
-		.refs = 1,
-		.row = (int16_t)at.row,
-		.space = FM_CUDA_ADDRESS,
-		.kind = FM_MEM_IMPORTED},
+				     .of = (uintptr_t)at.ctx,
+				     .refs = 1,
+				     .row = (int16_t)at.row,
+				     .space = FM_CUDA_ADDRESS,
+				     .kind = FM_MEM_IMPORTED},
 			     *again;
 	CUdeviceptr base;
 	size_t size = 0;
@@ -286,8 +285,7 @@ fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle
 	return rc;
 }
 
-fm_cu_result cuIpcOpenMemHandle_v2(
-	CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
+fm_cu_result cuIpcOpenMemHandle_v2(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
 {
 	fm_cu_result rc = NEXT(cuIpcOpenMemHandle_v2, (ptr, handle, flags));
 

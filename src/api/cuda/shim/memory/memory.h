@@ -20,10 +20,10 @@
 #include "xqueue/account.h"
 
 /* The driver gives memory out in these. Smaller allocations share them, up to half of one. */
-#define FM_CUDA_MEM_GRANULE  ((uint64_t)2 << 20)
-#define FM_CUDA_MEM_SMALL    ((uint64_t)1 << 20)
-#define FM_CUDA_MEM_MOST     ((uint64_t)INT64_MAX) /* no driver gives more */
-#define FM_CUDA_MEM_DEVICES  64
+#define FM_CUDA_MEM_GRANULE ((uint64_t)2 << 20)
+#define FM_CUDA_MEM_SMALL   ((uint64_t)1 << 20)
+#define FM_CUDA_MEM_MOST    ((uint64_t)INT64_MAX) /* no driver gives more */
+#define FM_CUDA_MEM_DEVICES 64
 
 static inline uint64_t fm_cuda_mem_round(uint64_t n, uint64_t to)
 {
@@ -44,7 +44,7 @@ struct fm_cuda_mem_at fm_cuda_mem_on(CUdevice dev);
 
 /* --- count.c: what counts --- */
 
-/* False: a limit does not allow it. What pools have given back meanwhile is looked for first. */
+/* False: a limit does not allow it, even when pools have given back what nobody has in use. */
 bool fm_cuda_mem_claim(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, uint64_t bytes);
 /* Counts `bytes` more, or fewer, of memory that is there in any case. */
 void fm_cuda_mem_differs(int row, enum fm_mem_kind kind, int64_t bytes);
@@ -82,8 +82,10 @@ void fm_cuda_mem_fork_child(void);
 
 /* A figure of the driver's about all of something: now it is that. */
 void fm_cuda_mem_settle(enum fm_cuda_space space, uint64_t key, uint64_t bytes);
-/* For all that the driver has figures about; pools.c. */
+/* For all that the driver has figures about; and having it give back what nobody has in use, as it
+ * does itself when a device is full. pools.c. */
 void fm_cuda_mem_settle_all(void);
+void fm_cuda_mem_make_room(void);
 
 /* --- pools.c --- */
 

@@ -19,6 +19,8 @@ enum { POOL_RESERVED = 5, GRAPH_RESERVED = 2 }; /* CUmemPool_attribute, CUgraphM
 #define POOL_CALLS(X) \
 	X(get_attribute, "cuMemPoolGetAttribute", (CUmemoryPool pool, int which, void *value)) \
 	X(get_pool, "cuDeviceGetMemPool", (CUmemoryPool *pool, CUdevice dev)) \
+	X(trim, "cuMemPoolTrimTo", (CUmemoryPool pool, size_t keep)) \
+	X(graph_trim, "cuDeviceGraphMemTrim", (CUdevice dev)) \
 	X(graph_attribute, "cuDeviceGetGraphMemAttribute", (CUdevice dev, int which, void *value))
 /* clang-format on */
 
@@ -81,27 +83,47 @@ static void settle_graphs(CUdevice dev)
 		fm_cuda_mem_settle(FM_CUDA_GRAPHS, (uint64_t)dev + 1, reserved);
 }
 
-void fm_cuda_mem_settle_all(void)
+/* What nobody has in use goes back to the device. The driver does that itself before it says that
+ * there is no memory. */
+static void trim(const struct fm_cuda_block *b)
 {
-	uint64_t key[POOLS];
-	uint8_t space[POOLS];
-	struct fm_cuda_block *b;
+	const struct pool_calls *c = driver_calls();
+
+	if (b->space == FM_CUDA_GRAPHS && c->graph_trim)
+		c->graph_trim((CUdevice)b->key - 1);
+	else if (b->space == FM_CUDA_POOL && b->refs != DESTROYED && c->trim)
+		c->trim((CUmemoryPool)(uintptr_t)b->key, 0);
+}
+
+static void settle_all(bool trims)
+{
+	struct fm_cuda_block all[POOLS], *b;
 	size_t n = 0;
 
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	for (size_t at = 0; n < POOLS && (b = fm_cuda_blocks_next(&fm_cuda_memory.blocks, &at));
-		at++) {
-		if (b->space != FM_CUDA_POOL && b->space != FM_CUDA_GRAPHS)
-			continue;
-		key[n] = b->key;
-		space[n++] = b->space;
-	}
+		at++)
+		if (b->space == FM_CUDA_POOL || b->space == FM_CUDA_GRAPHS)
+			all[n++] = *b;
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
-	for (size_t i = 0; i < n; i++)
-		if (space[i] == FM_CUDA_POOL)
-			settle_pool(key[i]);
+	for (size_t i = 0; i < n; i++) {
+		if (trims)
+			trim(&all[i]);
+		if (all[i].space == FM_CUDA_POOL)
+			settle_pool(all[i].key);
 		else
-			settle_graphs((CUdevice)key[i] - 1);
+			settle_graphs((CUdevice)all[i].key - 1);
+	}
+}
+
+void fm_cuda_mem_settle_all(void)
+{
+	settle_all(false);
+}
+
+void fm_cuda_mem_make_room(void)
+{
+	settle_all(!atomic_load(&fm_cu_captures));
 }
 
 /* --- graphs --- */
@@ -222,8 +244,7 @@ static void pool_differs(const struct ordering *o, int64_t counts, int64_t used)
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 }
 
-/* Claims what the pool has not reserved yet. When that is refused, pools may have given something
- * back since they were last looked at. */
+/* Claims what the pool has not reserved yet. */
 static bool pool_claims(struct ordering *o)
 {
 	int64_t more = lacking(o, true);
@@ -237,7 +258,7 @@ static bool pool_claims(struct ordering *o)
 		}
 		if (!again)
 			break;
-		fm_cuda_mem_settle_all();
+		fm_cuda_mem_make_room();
 	}
 	pool_differs(o, 0, -(int64_t)o->size);
 	return false;
@@ -305,22 +326,22 @@ void fm_cuda_pool_freed(uint64_t pool, uint64_t size)
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 }
 
-#define ALLOC_ORDERED(symbol, per_thread, params, ptr, n, pool, stream)                            \
-	fm_cu_result symbol CALL_PARAMS(params)                                                    \
-	{                                                                                          \
-		struct fm_cuda_order order;                                                        \
-		struct ordering o;                                                                 \
-		fm_cu_result rc;                                                                   \
-                                                                                                   \
-		if (!order_begin(&o, pool, n, stream, per_thread))                                 \
-			return FM_CU_ERROR_OUT_OF_MEMORY;                                          \
-		order = fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN);                   \
-		fm_cu_inside++;                                                                    \
-		rc = NEXT(symbol, CALL_ARGS(params));                                              \
-		fm_cu_inside--;                                                                    \
-		fm_cuda_ordered(order, fm_cuda_stream(stream, per_thread));                        \
-		order_end(&o, ptr, rc);                                                            \
-		return rc;                                                                         \
+#define ALLOC_ORDERED(symbol, per_thread, params, ptr, n, pool, stream)          \
+	fm_cu_result symbol CALL_PARAMS(params)                                  \
+	{                                                                        \
+		struct fm_cuda_order order;                                      \
+		struct ordering o;                                               \
+		fm_cu_result rc;                                                 \
+                                                                                 \
+		if (!order_begin(&o, pool, n, stream, per_thread))               \
+			return FM_CU_ERROR_OUT_OF_MEMORY;                        \
+		order = fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN); \
+		fm_cu_inside++;                                                  \
+		rc = NEXT(symbol, CALL_ARGS(params));                            \
+		fm_cu_inside--;                                                  \
+		fm_cuda_ordered(order, fm_cuda_stream(stream, per_thread));      \
+		order_end(&o, ptr, rc);                                          \
+		return rc;                                                       \
 	}
 #define ALLOC_LINEAR(...)
 #define ALLOC_PLAIN(...)
@@ -341,19 +362,19 @@ static struct fm_cuda_ending order_take(CUdeviceptr ptr, CUstream stream, bool p
 	return fm_cuda_mem_take(FM_CUDA_ADDRESS, ptr);
 }
 
-#define RELEASE_ORDERED(symbol, per_thread, params, ptr, stream)                            \
-	fm_cu_result symbol CALL_PARAMS(params)                                             \
-	{                                                                                   \
-		struct fm_cuda_ending e = order_take(ptr, stream, per_thread);              \
-		struct fm_cuda_order order =                                                \
-			fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN);            \
-		fm_cu_result rc;                                                            \
-                                                                                            \
-		fm_cu_inside++;                                                             \
-		rc = NEXT(symbol, CALL_ARGS(params));                                       \
-		fm_cu_inside--;                                                             \
-		fm_cuda_ordered(order, fm_cuda_stream(stream, per_thread));                 \
-		return fm_cuda_mem_ended(&e, rc);                                           \
+#define RELEASE_ORDERED(symbol, per_thread, params, ptr, stream)                 \
+	fm_cu_result symbol CALL_PARAMS(params)                                  \
+	{                                                                        \
+		struct fm_cuda_ending e = order_take(ptr, stream, per_thread);   \
+		struct fm_cuda_order order =                                     \
+			fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN); \
+		fm_cu_result rc;                                                 \
+                                                                                 \
+		fm_cu_inside++;                                                  \
+		rc = NEXT(symbol, CALL_ARGS(params));                            \
+		fm_cu_inside--;                                                  \
+		fm_cuda_ordered(order, fm_cuda_stream(stream, per_thread));      \
+		return fm_cuda_mem_ended(&e, rc);                                \
 	}
 #define RELEASE_HOST(...)
 #define RELEASE_DEVICE(...)
