@@ -162,14 +162,20 @@ HIDDEN void fm_look_up_error_put_back(char *kept)
 	free(kept);
 }
 
-static bool is_ours(const char *symbol)
+static bool begins_with(const char *symbol, const char *p)
 {
-	const char *p = fm_look_up_prefix;
-
 	for (; *p; p++, symbol++)
 		if (*symbol != *p)
 			return false;
 	return *symbol >= 'A' && *symbol <= 'Z';
+}
+
+static bool is_ours(const char *symbol)
+{
+	for (const char *const *p = fm_look_up_prefixes; *p; p++)
+		if (begins_with(symbol, *p))
+			return true;
+	return false;
 }
 
 /* Returns the answer; NULL: the C library is to be asked for what is in l then. */

@@ -37,9 +37,9 @@ static bool found_without_us(const struct fm_look_up *l)
 {
 	if (fm_look_up_next(RTLD_NEXT, l->symbol))
 		return true;
-	if (!fm_look_up_loaded())
+	if (!fm_look_up_loaded(l->symbol))
 		return false;
-	if (fm_look_up_stood_in() && fm_look_up_own(l->symbol))
+	if (fm_look_up_stood_in(l->symbol) && fm_look_up_own(l->symbol))
 		return true;
 	return l->handle == RTLD_DEFAULT && sees(l->caller, l->symbol);
 }

@@ -32,16 +32,16 @@ struct fm_look_up {
 
 /* --- of the shim --- */
 
-/* Names that may be the driver's: this, then a capital letter. */
-extern const char fm_look_up_prefix[];
+/* Names that may be the driver's: one of these, then a capital letter. NULL ends them. */
+extern const char *const fm_look_up_prefixes[];
 /* The result of a look-up of such a name. NULL: the C library is asked for what is in l then. */
 void *fm_look_up_answer(struct fm_look_up *l);
 
-/* The driver's own function; is the driver loaded; and may it be hidden behind a library that
- * stands in for it? */
+/* The driver's own function; is the library loaded that has functions of such names; and may it be
+ * hidden behind one that stands in for it? */
 void *fm_look_up_own(const char *symbol);
-bool fm_look_up_loaded(void);
-bool fm_look_up_stood_in(void);
+bool fm_look_up_loaded(const char *symbol);
+bool fm_look_up_stood_in(const char *symbol);
 
 /* --- for the shim --- */
 

@@ -6,6 +6,7 @@
  */
 #include "hook.h"
 #include "api/cuda/shim/guard/modules.h"
+#include "api/cuda/shim/memory/nvml.h"
 #include "base/lockorder.h"
 #include "shim.h"
 #include <dlfcn.h>
@@ -36,7 +37,7 @@ struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {
 #include "api/cuda/calls.def"
 };
 
-const char fm_look_up_prefix[] = "cu";
+const char *const fm_look_up_prefixes[] = {"cu", FM_NVML_PREFIX, NULL};
 
 /* The driver, if the program has loaded it; we never load it. It stays loaded from then on, because
  * its functions are in our table. */
@@ -158,26 +159,31 @@ static struct fm_cuda_call *by_symbol(const char *symbol)
 	return NULL;
 }
 
-bool fm_look_up_loaded(void)
+bool fm_look_up_loaded(const char *symbol)
 {
-	return driver();
+	return fm_nvml_names(symbol) ? fm_nvml_loaded() : driver() != NULL;
 }
 
 /* With the stand-in we are in front of the driver wherever the program has put it. */
-bool fm_look_up_stood_in(void)
+bool fm_look_up_stood_in(const char *symbol)
 {
-	return atomic_load(&stood_in);
+	return atomic_load(&stood_in) && !fm_nvml_names(symbol);
 }
 
 void *fm_look_up_own(const char *symbol)
 {
-	return drivers_own(symbol);
+	return fm_nvml_names(symbol) ? fm_nvml_own(symbol) : drivers_own(symbol);
 }
 
 void *fm_look_up_answer(struct fm_look_up *l)
 {
-	struct fm_cuda_call *call = by_symbol(l->symbol);
-	void *fn = call ? fm_look_up_find(l, call->absent, call->wrapper) : NULL;
+	struct fm_cuda_call *call;
+	void *fn;
+
+	if (FM_UNLIKELY(fm_nvml_names(l->symbol)))
+		return fm_nvml_answer(l);
+	call = by_symbol(l->symbol);
+	fn = call ? fm_look_up_find(l, call->absent, call->wrapper) : NULL;
 
 	return !fn || fn == call->wrapper ? fn : use(call, fn);
 }

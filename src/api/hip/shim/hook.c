@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char fm_look_up_prefix[] = "hip";
+const char *const fm_look_up_prefixes[] = {"hip", NULL};
 _Atomic(void *) fm_hip_next[FM_HIP_CALLS];
 
 static const struct call {
@@ -123,12 +123,12 @@ static void *use(size_t i, void *fn)
 	return calls[i].wrapper;
 }
 
-bool fm_look_up_loaded(void)
+bool fm_look_up_loaded(const char *symbol)
 {
 	return runtime();
 }
 
-bool fm_look_up_stood_in(void)
+bool fm_look_up_stood_in(const char *symbol)
 {
 	return false;
 }

@@ -4,9 +4,11 @@
  * whether each counts as what it is, and no more when it has ended. It is to be run with a limit of
  * 256 MiB, on the fake driver.
  *
- * usage: [--via HOW] [--ptds] CASE... | serve
+ * usage: [--via HOW] [--ptds] CASE... | serve | smi
+ * smi: asks NVML alone, and prints what is free, used and there, in MiB
  * serve: obeys lines on stdin: "alloc MIB", "free" (the last one), "info"; answers by a line
  */
+#include "../../../fakes/nvml/nvml.h"
 #include "../cuda_conform.h"
 #include "board/ledger.h"
 #include <sys/wait.h>
@@ -195,8 +197,8 @@ static void pools(void)
 
 static void graphs(void)
 {
-	struct cu_alloc_node what = {.pool = {.type = CU_CHUNK_PINNED,
-					     .location = {CU_LOCATION_DEVICE, 0}},
+	struct cu_alloc_node what = {
+		.pool = {.type = CU_CHUNK_PINNED, .location = {CU_LOCATION_DEVICE, 0}},
 		.size = 10 * MIB};
 	CUgraphNode a, b;
 	CUgraphExec exec;
@@ -315,8 +317,8 @@ static void contexts(void)
 static void full(void)
 {
 	const struct cu_array deep = {4096, 4096, 0, 0x20, 4, 0}; /* 256 MiB */
-	struct cu_alloc_node node = {.pool = {.type = CU_CHUNK_PINNED,
-					     .location = {CU_LOCATION_DEVICE, 0}},
+	struct cu_alloc_node node = {
+		.pool = {.type = CU_CHUNK_PINNED, .location = {CU_LOCATION_DEVICE, 0}},
 		.size = 16 * MIB};
 	uint64_t refused = atomic_load(&row->refused);
 	CUdeviceptr d, none = 77, one;
@@ -371,6 +373,65 @@ static void pool_makes_room(void)
 		CU(cuMemFree_v2(d));
 		COUNTS(FM_MEM_PLAIN, 0);
 	}
+}
+
+/* --- NVML --- */
+
+typedef int info_fn(nvmlDevice_t d, struct nvml_memory *m);
+typedef int info_v2_fn(nvmlDevice_t d, struct nvml_memory_v2 *m);
+
+static nvmlDevice_t nvml_device(void)
+{
+	nvmlDevice_t d;
+
+	CHECK(!nvmlInit_v2());
+	CHECK(!nvmlDeviceGetHandleByUUID("GPU-6665726d-6174-612d-6661-6b652d677075", &d));
+	return d;
+}
+
+static void nvml_tells(nvmlDevice_t d, info_fn *info, info_v2_fn *info_v2)
+{
+	struct nvml_memory_v2 v2 = {.version = NVML_MEMORY_V2};
+	struct nvml_memory m;
+	size_t left, total;
+
+	CHECK(info && info_v2);
+	CU(cuMemGetInfo_v2(&left, &total));
+	CHECK(!info(d, &m) && !info_v2(d, &v2));
+	CHECK(m.total == total && m.free == left && m.used == total - left);
+	CHECK(v2.total == total && v2.free == left && v2.used == total - left && !v2.reserved);
+	v2.version = 1;
+	CHECK(info_v2(d, &v2) == NVML_OTHER_VERSION);
+	CHECK(info(NULL, &m) == NVML_INVALID);
+}
+
+/* However the program finds the functions. */
+static void nvml(void)
+{
+	void *handle = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+	nvmlDevice_t d = nvml_device();
+	CUdeviceptr p;
+
+	CHECK(handle);
+	CU(cuMemAlloc_v2(&p, 50 * MIB));
+	nvml_tells(d, nvmlDeviceGetMemoryInfo, nvmlDeviceGetMemoryInfo_v2);
+	nvml_tells(d, (info_fn *)dlsym(handle, "nvmlDeviceGetMemoryInfo"),
+		(info_v2_fn *)dlsym(handle, "nvmlDeviceGetMemoryInfo_v2"));
+	nvml_tells(d, (info_fn *)dlsym(RTLD_DEFAULT, "nvmlDeviceGetMemoryInfo"),
+		(info_v2_fn *)dlsym(RTLD_DEFAULT, "nvmlDeviceGetMemoryInfo_v2"));
+	CU(cuMemFree_v2(p));
+	nvml_tells(d, nvmlDeviceGetMemoryInfo, nvmlDeviceGetMemoryInfo_v2);
+	CHECK(!dlsym(handle, "nvmlDeviceGetMemoryInfo_v9"));
+	CHECK(strstr(dlerror(), "nvmlDeviceGetMemoryInfo_v9"));
+	CHECK(!dlclose(handle) && !nvmlShutdown());
+}
+
+static void smi(void)
+{
+	struct nvml_memory m;
+
+	CHECK(!nvmlDeviceGetMemoryInfo(nvml_device(), &m));
+	printf("%llu %llu %llu\n", m.free / MIB, m.used / MIB, m.total / MIB);
 }
 
 /* --- many --- */
@@ -539,11 +600,15 @@ static const struct {
 } cases[] = {{"plain", plain}, {"small", small}, {"arrays", arrays}, {"pools", pools},
 	{"graphs", graphs}, {"handles", handles}, {"odd", odd}, {"contexts", contexts},
 	{"full", full}, {"pool_makes_room", pool_makes_room}, {"many", many}, {"threads", threads},
-	{"forks", forks}, {"serve", serve}};
+	{"forks", forks}, {"nvml", nvml}, {"serve", serve}};
 
 int main(int argc, char **argv)
 {
 	conform_options(&argc, &argv);
+	if (argc == 2 && !strcmp(argv[1], "smi")) {
+		smi();
+		return 0;
+	}
 	open_device();
 	if (!row && strcmp(argv[argc - 1], "serve") != 0)
 		die("no ledger");

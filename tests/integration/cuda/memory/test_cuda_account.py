@@ -11,7 +11,7 @@ from harness import SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, pr
 
 KINDS = ("plain", "small", "arrays", "pools", "graphs", "handles")
 ODD = ("odd", "contexts", "forks")
-LIMITS = ("full", "pool_makes_room")
+LIMITS = ("full", "pool_makes_room", "nvml")
 MIB = 256  # as the program has it
 
 
@@ -107,12 +107,25 @@ def two_processes(stack):
 def no_limit(stack):
     """Nobody asked for anything: the driver's own figures."""
     fermata = world(stack)
-    argv = [program("cuda_account"), "serve"]
-    native = subprocess.run(argv, env=fermata.env, input="alloc 100\ninfo\n", capture_output=True, text=True, check=True)
-    ours = subprocess.run(fermata.run_argv(argv), env=fermata.env, input="alloc 100\ninfo\n",
-                          capture_output=True, text=True, check=True)
-    check(native.stdout == ours.stdout, f"it is told {ours.stdout}, natively {native.stdout}")
+    for case, said in ("serve", "alloc 100\ninfo\n"), ("smi", ""):
+        argv = [program("cuda_account"), case]
+        native, ours = (subprocess.run(a, env=fermata.env, input=said, capture_output=True, text=True, check=True).stdout
+                        for a in (argv, fermata.run_argv(argv)))
+        check(native == ours, f"it is told {ours}, natively {native}")
+
+
+def nvml_alone(stack):
+    """A program that asks NVML, and never CUDA, is told of the limit, too, and of what its group has."""
+    fermata = world(stack)
+    options = "--group", "both", f"--memory-limit={MIB}M"
+    server = Server(fermata, *options)
+    check(server.ask("alloc 100") == "0", "there is room")
+    left = server.info()[0]
+    argv = fermata.run_argv([program("cuda_account"), "smi"], *options)
+    told = subprocess.run(argv, env=fermata.env, capture_output=True, text=True, check=True).stdout
+    check(told.split() == [str(left), str(MIB - left), str(MIB)], f"NVML tells {told}, CUDA {left}")
 
 
 if __name__ == "__main__":
-    main(kinds, odd_calls, limits, without_a_daemon, all_at_once, many, small_device, two_processes, no_limit)
+    main(kinds, odd_calls, limits, without_a_daemon, all_at_once, many, small_device, two_processes, no_limit,
+         nvml_alone)
