@@ -58,7 +58,7 @@ def run_path(stack):
 
 def newer_driver(stack):
     """What we do not know passes as it is; what we know is ours."""
-    ours = {"cuLaunchKernel 12000", "cuMemcpyHtoD 14000"}
+    ours = {"cuLaunchKernel 12000", "cuMemAlloc 14000", "cuMemcpyHtoD 14000"}
     native, governed = both(stack, [program("cuda_access"), "names"], FAKE_CUDA_NEW="1")
     check("another" not in native and "cuFermataNovelty 14000 0: 0 the driver's" in native, native)
     for n, g in zip(native.splitlines(), governed.splitlines(), strict=True):
