@@ -160,10 +160,14 @@ static fm_cu_result made(CUcontext *ctx, fm_cu_result rc)
 	return current(rc == FM_CU_SUCCESS ? *ctx : NULL, rc);
 }
 
-#define MAKE_CONTEXT(symbol, params, ctx)                          \
-	fm_cu_result symbol CALL_PARAMS(params)                    \
-	{                                                          \
-		return made(ctx, NEXT(symbol, CALL_ARGS(params))); \
+#define MAKE_CONTEXT(symbol, params, ctx)                                            \
+	fm_cu_result symbol CALL_PARAMS(params)                                      \
+	{                                                                            \
+		struct fm_cuda_mem_context x = fm_cuda_mem_context_begin(dev);       \
+		fm_cu_result rc = made(ctx, NEXT(symbol, CALL_ARGS(params)));        \
+                                                                                     \
+		fm_cuda_mem_context_made(&x, rc == FM_CU_SUCCESS ? *ctx : NULL, rc); \
+		return rc;                                                           \
 	}
 #define MAKE_(...) /* by hand: here, stream.c, graph.c */
 #define ON_make(symbol, per_thread, name, since, note, params, what, ...) \
@@ -272,12 +276,28 @@ static bool used(CUcontext ctx)
 	return fm_cuda_marks(ctx, m) > 0;
 }
 
+static bool is_active(CUdevice dev)
+{
+	fm_cu_result (*state)(CUdevice, unsigned *, int *) =
+		fm_cuda_symbol("cuDevicePrimaryCtxGetState");
+	unsigned flags;
+	int active = 0;
+
+	return state && !state(dev, &flags, &active) && active;
+}
+
 fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 {
-	fm_cu_result rc = NEXT(cuDevicePrimaryCtxRetain, (ctx, dev));
+	struct fm_cuda_mem_context x = {.at.c = NULL};
+	fm_cu_result rc;
 
-	if (rc == FM_CU_SUCCESS)
+	if (!is_active(dev))
+		x = fm_cuda_mem_context_begin(dev);
+	rc = NEXT(cuDevicePrimaryCtxRetain, (ctx, dev));
+	if (rc == FM_CU_SUCCESS) {
 		await_end(*ctx);
+		fm_cuda_mem_context_made(&x, *ctx, rc);
+	}
 	if (rc != FM_CU_SUCCESS || (unsigned)dev >= DEVICES)
 		return rc;
 	atomic_store(&primary[dev].ctx, *ctx);
@@ -322,15 +342,11 @@ fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
  * is. */
 static CUcontext resetting(CUdevice dev)
 {
-	fm_cu_result (*state)(CUdevice, unsigned *, int *) =
-		fm_cuda_symbol("cuDevicePrimaryCtxGetState");
-	unsigned flags;
-	int active = 0;
 	CUcontext ctx = NULL;
 
 	if ((!fm_shim_has_client() && !atomic_load(&fm_cuda_rewrites) &&
 		    !atomic_load(&fm_cu_captures)) ||
-		!state || state(dev, &flags, &active) || !active)
+		!is_active(dev))
 		return NULL;
 	if (NEXT(cuDevicePrimaryCtxRetain, (&ctx, dev)))
 		return NULL;

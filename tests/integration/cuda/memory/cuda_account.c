@@ -15,6 +15,8 @@
 
 #define MIB   ((size_t)1 << 20)
 #define LIMIT (256 * MIB)
+/* What the fake device has for one, FAKE_CUDA_CONTEXT. */
+#define CONTEXT (20 * MIB)
 
 static CUdevice dev;
 static CUcontext ctx;
@@ -284,13 +286,16 @@ static void odd(void)
 static void contexts(void)
 {
 	const struct cu_array_2d flat = {1000, 1000, 0x20, 1};
+	uint64_t one = is_kind(FM_MEM_CONTEXT);
 	CUdeviceptr d[40], kept;
 	CUcontext second;
 	CUarray a;
 	cu_chunk h;
 
+	CHECK(one == CONTEXT);
 	CU(cuMemAlloc_v2(&kept, 2 * MIB));
 	CU(cuCtxCreate_v2(&second, 0, dev));
+	CHECK(is_kind(FM_MEM_CONTEXT) == 2 * one);
 	for (unsigned i = 0; i < 40; i++)
 		CU(cuMemAlloc_v2(&d[i], i % 2 ? 4 * MIB : 1000));
 	CU(cuArrayCreate_v2(&a, &flat));
@@ -298,6 +303,7 @@ static void contexts(void)
 	CHECK(is_kind(FM_MEM_PLAIN) == 82 * MIB && is_kind(FM_MEM_ARRAY) == 4 * MIB);
 	CHECK(is_kind(FM_MEM_SMALL) >= 2 * MIB);
 	CU(cuCtxDestroy_v2(second));
+	CHECK(is_kind(FM_MEM_CONTEXT) == one);
 	CU(cuCtxSetCurrent(ctx));
 	CHECK(is_kind(FM_MEM_PLAIN) == 2 * MIB && !is_kind(FM_MEM_ARRAY));
 	CHECK(!is_kind(FM_MEM_SMALL) && is_kind(FM_MEM_VMM) == 2 * MIB);
@@ -305,10 +311,11 @@ static void contexts(void)
 	CHECK(cu.cuMemFree_v2(d[1]) != FM_CU_SUCCESS);
 	COUNTS(FM_MEM_PLAIN, 2 * MIB);
 	CU(cuDevicePrimaryCtxReset_v2(dev));
-	CHECK(!is_kind(FM_MEM_PLAIN));
+	CHECK(!is_kind(FM_MEM_PLAIN) && !is_kind(FM_MEM_CONTEXT));
 	CU(cuDevicePrimaryCtxRelease_v2(dev));
 	CU(cuDevicePrimaryCtxRetain(&ctx, dev));
 	CU(cuCtxSetCurrent(ctx));
+	CHECK(is_kind(FM_MEM_CONTEXT) == one);
 	COUNTS(FM_MEM_PLAIN, 0);
 }
 

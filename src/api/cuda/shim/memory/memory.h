@@ -87,6 +87,15 @@ void fm_cuda_mem_settle(enum fm_cuda_space space, uint64_t key, uint64_t bytes);
 void fm_cuda_mem_settle_all(void);
 void fm_cuda_mem_make_room(void);
 
+/* --- context.c: around a call that makes a context of the device --- */
+
+struct fm_cuda_mem_context {
+	struct fm_cuda_mem_at at;
+	uint64_t before; /* free */
+};
+struct fm_cuda_mem_context fm_cuda_mem_context_begin(CUdevice dev);
+void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx, fm_cu_result rc);
+
 /* --- pools.c --- */
 
 /* A block of a pool's has ended. */

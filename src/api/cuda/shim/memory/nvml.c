@@ -3,6 +3,7 @@
 #include "api/cuda/shim/hook.h"
 #include "memory.h"
 #include <dlfcn.h>
+#include <pthread.h>
 
 #define LIBRARY "libnvidia-ml.so.1"
 
@@ -33,15 +34,16 @@ static const struct {
 		(void *)nvmlDeviceGetMemoryInfo_v2},
 };
 
-/* The library, if the program has loaded it. It stays loaded from then on, as the driver does. */
-static void *library(void)
+/* The library, if the program has loaded it, or if it is to be. It stays loaded from then on, as
+ * the driver does. */
+static void *library(bool load)
 {
 	static _Atomic(void *) loaded;
 	void *h = atomic_load_explicit(&loaded, memory_order_acquire);
 
 	if (h)
 		return h;
-	h = dlopen(LIBRARY, RTLD_NOLOAD | RTLD_LAZY);
+	h = dlopen(LIBRARY, load ? RTLD_LAZY : RTLD_NOLOAD | RTLD_LAZY);
 	if (h)
 		atomic_store_explicit(&loaded, h, memory_order_release);
 	return h;
@@ -49,12 +51,12 @@ static void *library(void)
 
 bool fm_nvml_loaded(void)
 {
-	return library();
+	return library(false);
 }
 
 void *fm_nvml_own(const char *symbol)
 {
-	void *h = library();
+	void *h = library(false);
 
 	return fm_look_up_next(h ? h : RTLD_NEXT, symbol);
 }
@@ -63,9 +65,8 @@ void *fm_nvml_answer(struct fm_look_up *l)
 {
 	for (size_t i = 0; i < FM_ARRAY_LEN(ours); i++)
 		if (!strcmp(l->symbol, ours[i].symbol))
-			return fm_look_up_find(l, ours[i].absent, ours[i].wrapper)
-				       ? ours[i].wrapper
-				       : NULL;
+			return fm_look_up_find(l, ours[i].absent, ours[i].wrapper) ? ours[i].wrapper
+										   : NULL;
 	return NULL;
 }
 
@@ -129,4 +130,37 @@ int nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t dev, struct fm_nvml_memory_v2 *m)
 	m->left = left;
 	m->used = total - left;
 	return rc;
+}
+
+/* --- for us --- */
+
+static int (*open_device)(const char *, nvmlDevice_t *);
+static int (*info)(nvmlDevice_t, struct fm_nvml_memory *);
+
+static void start(void)
+{
+	char *kept = fm_cuda_error_keep();
+	int (*init)(void) = NULL;
+
+	if (library(true)) {
+		init = fm_nvml_own("nvmlInit_v2");
+		info = fm_nvml_own("nvmlDeviceGetMemoryInfo");
+		open_device = fm_nvml_own("nvmlDeviceGetHandleByUUID");
+	}
+	if (!init || !info || init())
+		open_device = NULL;
+	fm_cuda_error_put_back(kept);
+}
+
+bool fm_nvml_free(const char *key, uint64_t *bytes)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct fm_nvml_memory m;
+	nvmlDevice_t dev;
+
+	pthread_once(&once, start);
+	if (!open_device || open_device(key, &dev) || info(dev, &m))
+		return false;
+	*bytes = m.left;
+	return true;
 }

@@ -6,6 +6,7 @@
  */
 #pragma once
 #include "shim/lookup/lookup.h"
+#include <stdint.h>
 #include <string.h>
 
 #define FM_NVML_PREFIX "nvml"
@@ -20,3 +21,7 @@ static inline bool fm_nvml_names(const char *symbol)
 bool fm_nvml_loaded(void);
 void *fm_nvml_own(const char *symbol);
 void *fm_nvml_answer(struct fm_look_up *l);
+
+/* What is free on the device of that key, by the library's own figures; it is loaded if need be.
+ * False: there is no NVML, or it does not know the device. */
+bool fm_nvml_free(const char *key, uint64_t *bytes);
