@@ -90,7 +90,7 @@ int fm_ledger_take(struct fm_ledger_device *row, uint32_t number, uint64_t bytes
 	if (!fm_ledger_claim(row, bytes)) {
 		uint64_t wanted = atomic_load(&row->wanted);
 
-		rc = atomic_load(&row->allowed) < wanted &&
+		rc = atomic_load(&row->granted) < wanted &&
 				     fm_add_sat(atomic_load(&row->claimed), bytes) >= wanted
 			     ? -ENOMEM
 			     : -EAGAIN;
@@ -122,6 +122,7 @@ uint32_t fm_ledger_asked(struct fm_ledger_device *row, uint64_t *wanted)
 
 void fm_ledger_answer(struct fm_ledger_device *row, uint32_t number, uint64_t allowed)
 {
+	atomic_store_explicit(&row->granted, allowed, memory_order_relaxed);
 	atomic_store_explicit(&row->allowed, allowed, memory_order_release);
 	atomic_store_explicit(&row->answered, number, memory_order_release);
 }

@@ -122,8 +122,10 @@ struct fm_ledger_device {
 
 	/* Written by the daemon. */
 	FM_LINE _Atomic uint64_t allowed; /* `claimed` may be this much; UINT64_MAX: any amount */
-	_Atomic uint64_t limit;    /* of the group, for people and for the program; 0: none */
-	_Atomic uint64_t others;   /* what the other clients of the group have claimed */
+	_Atomic uint64_t limit;  /* of the group, for people and for the program; 0: none */
+	_Atomic uint64_t others; /* what the other clients of the group have claimed */
+	_Atomic uint64_t
+		granted; /* what was allowed by the newest answer, whatever is allowed since */
 	_Atomic uint32_t answered; /* the newest request that was looked at */
 	_Atomic uint32_t wish;     /* enum fm_mem_wish */
 };
@@ -159,7 +161,8 @@ bool fm_ledger_claim(struct fm_ledger_device *row, uint64_t bytes);
 /* Asks for so much more than there is now. Returns the number of the request. One at a time. */
 uint32_t fm_ledger_ask(struct fm_ledger_device *row, uint64_t bytes);
 /* That request was answered. 0: the claim is made; -ENOMEM: it is refused; both settle the request.
- * -EAGAIN: other threads have claimed what it was given, or have returned something: ask again. */
+ * -EAGAIN: what it was given is gone, to other threads or to a limit that has changed, or something
+ * was returned: ask again. */
 int fm_ledger_take(struct fm_ledger_device *row, uint32_t number, uint64_t bytes);
 /* No more is expected of that request. */
 void fm_ledger_settle(struct fm_ledger_device *row, uint32_t number);

@@ -223,13 +223,17 @@ struct fm_bmemory_info {
 	uint64_t refused;                 /* allocations; never falling */
 	uint64_t went_out, came_in, kept; /* bytes; never falling */
 	bool managed;                     /* it may be moved */
+	uint32_t trouble;                 /* enum fm_mem_trouble: the worst of its clients */
 };
 void fm_bridge_group_each_memory(struct fm_bridge_group *g,
 	void (*fn)(void *arg, const struct fm_bmemory_info *info), void *arg);
-/* The settings behind limits of memory have changed: those of users, or the host's memory. */
-void fm_bridge_memory_settings(struct fm_bridge *b);
-/* The host's memory, beyond which with the device's no limit can be set; 0: not known. */
-void fm_bridge_host_memory(struct fm_bridge *b, uint64_t bytes);
+/* 0: not known, or not set. host: beyond it and the device's memory no limit can be set. device: a
+ * device counts as having no more. */
+struct fm_bridge_memory {
+	uint64_t host, device;
+};
+/* Sets them, and lets each client ask again: the limits of users may have changed, too. */
+void fm_bridge_memory_settings(struct fm_bridge *b, const struct fm_bridge_memory *m);
 /* The names and counts of the ungoverned and undivided calls, of the group's clients together.
  * Stores at most max; returns how many.
  */

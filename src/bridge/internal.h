@@ -198,7 +198,7 @@ struct fm_bridge {
 	uint64_t now;      /* time of the call in progress, for callbacks without a time */
 	uint64_t round;
 	uint32_t next_queue, next_device, next_client;
-	uint64_t host_memory;     /* fm_bridge_host_memory() */
+	struct fm_bridge_memory memory;
 	struct fm_bcoverage past; /* of clients that are gone */
 	bool closing;             /* every gate is to stay open: decisions no longer count */
 };

@@ -76,15 +76,17 @@ static bool is_managed(const struct fm_bridge_group *g)
 	return false;
 }
 
+/* Of the device, as the group's clients say it, and as it is set. 0: the group is not there. */
 static uint64_t capacity_of(const struct fm_bridge_group *g, const struct bdevice *d)
 {
-	uint64_t most = 0;
+	uint64_t set = g->bridge->memory.device, most = 0;
 	struct member *m;
 
 	fm_list_each (m, &g->members, in_group)
 		if (memory_of(m))
-			each_row(memory_of(m), d, r) most = FM_MAX(most, r->capacity);
-	return most;
+			each_row (memory_of(m), d, r)
+				most = FM_MAX(most, r->capacity);
+	return set ? FM_MIN(most, set) : most;
 }
 
 /* A group whose memory may be moved could have more than the device: only if that is asked for. */
@@ -148,8 +150,9 @@ static void group_do(
 
 	fm_list_each (m, &own_group(own)->members, in_group)
 		if (memory_of(m))
-			each_row(memory_of(m), but->dev, r) if (r != but)
-				row_do(p, memory_of(m), r, what);
+			each_row (memory_of(m), but->dev, r)
+				if (r != but)
+					row_do(p, memory_of(m), r, what);
 }
 
 /* The same of the user. */
@@ -159,7 +162,9 @@ static void user_do(
 	struct memory *m;
 
 	fm_list_each (m, &own->client->user->memories, in_user)
-		each_row(m, but->dev, r) if (r != but) row_do(p, m, r, what);
+		each_row (m, but->dev, r)
+			if (r != but)
+				row_do(p, m, r, what);
 }
 
 struct pools {
@@ -315,6 +320,7 @@ void memory_bell(struct fm_bridge *b, struct fm_bridge_client *c)
 	}
 }
 
+/* What a client has asked is not answered yet: the names and hints of its groups come first. */
 int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_ledger *ledger)
 {
 	struct memory *m = calloc(1, sizeof(*m));
@@ -327,7 +333,8 @@ int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_
 	c->memory = m;
 	fm_list_add_tail(&c->user->memories, &m->in_user);
 	memory_reset_group(c->first.group);
-	memory_bell(b, c);
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
+		look_at_row(b, m, &m->row[i]);
 	return 0;
 }
 
@@ -351,18 +358,14 @@ void memory_reset_group(struct fm_bridge_group *g)
 			reset(memory_of(m));
 }
 
-void fm_bridge_memory_settings(struct fm_bridge *b)
+void fm_bridge_memory_settings(struct fm_bridge *b, const struct fm_bridge_memory *m)
 {
 	struct fm_bridge_client *c;
 
+	b->memory = *m;
 	fm_list_each (c, &b->clients, link)
 		if (c->memory)
 			reset(c->memory);
-}
-
-void fm_bridge_host_memory(struct fm_bridge *b, uint64_t bytes)
-{
-	b->host_memory = bytes;
 }
 
 static struct memory_past *past_get(struct fm_bridge_group *g, struct bdevice *d)
@@ -492,8 +495,8 @@ static int allows_on(struct fm_bridge *b, const struct fm_bridge_group *g, const
 	if (!device)
 		return 0;
 	if (h == FM_HINT_MEMORY_LIMIT)
-		return b->host_memory && v > fm_add_sat(device, b->host_memory)
-			       ? refuse_limit(v, device, b->host_memory, err)
+		return b->memory.host && v > fm_add_sat(device, b->memory.host)
+			       ? refuse_limit(v, device, b->memory.host, err)
 			       : 0;
 	others = requested(b, g, d);
 	return v > fm_sub_sat(device, others) ? refuse_request(v, device, others, err) : 0;
@@ -522,18 +525,36 @@ int memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g, enum fm_
 
 /* --- for people --- */
 
+/* Each kind has at most what the kinds before it leave of the claim; and so have the places of
+ * movable memory of its kind. */
+static void add_kinds(
+	struct fm_bmemory_info *i, const struct fm_ledger_device *row, uint64_t claimed)
+{
+	uint64_t kind[FM_MEM_KINDS], resident, host;
+
+	for (unsigned k = 0; k < FM_MEM_KINDS; k++) {
+		kind[k] = FM_MIN(CLAIM(row->kind[k]), claimed);
+		claimed -= kind[k];
+		i->kind[k] += kind[k];
+	}
+	resident = FM_MIN(CLAIM(row->resident), kind[FM_MEM_MOVABLE]);
+	host = FM_MIN(CLAIM(row->host), kind[FM_MEM_MOVABLE] - resident);
+	i->resident += resident;
+	i->host += host;
+}
+
 static void add_row(struct fm_bmemory_info *i, struct memory *m, struct memory_row *r)
 {
 	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	uint32_t trouble = CLAIM(row->trouble);
 
 	read_counters(m, r);
 	i->capacity = FM_MAX(i->capacity, r->capacity);
 	i->committed += read_claim(m, r);
-	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
-		i->kind[k] += FM_MIN(bounded(CLAIM(row->kind[k])), r->claimed);
 	i->peak += FM_MAX(bounded(CLAIM(row->peak)), r->claimed);
-	i->resident += FM_MIN(bounded(CLAIM(row->resident)), r->claimed);
-	i->host += FM_MIN(bounded(CLAIM(row->host)), r->claimed);
+	add_kinds(i, row, r->claimed);
+	if (trouble < FM_MEM_TROUBLES)
+		i->trouble = FM_MAX(i->trouble, trouble);
 	i->refused = fm_add_sat(i->refused, r->refused);
 	i->went_out = fm_add_sat(i->went_out, r->went_out);
 	i->came_in = fm_add_sat(i->came_in, r->came_in);
@@ -561,7 +582,8 @@ void fm_bridge_group_each_memory(struct fm_bridge_group *g,
 
 		fm_list_each (m, &g->members, in_group)
 			if (memory_of(m))
-				each_row(memory_of(m), d, r) add_row(&i, memory_of(m), r);
+				each_row (memory_of(m), d, r)
+					add_row(&i, memory_of(m), r);
 		if (!i.capacity)
 			continue;
 		fm_list_each (p, &g->memory_past, link)

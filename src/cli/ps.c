@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "ps.h"
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "cmd/ctl.h"
@@ -9,7 +10,7 @@
 
 struct ps {
 	struct cli *cli;
-	char view; /* 'g', 'q', 'd', 'c' or 't' */
+	char view; /* 'g', 'q', 'd', 'c', 'm' or 't' */
 };
 
 static const struct argp_option options[] = {
@@ -17,6 +18,7 @@ static const struct argp_option options[] = {
 	{"devices", 'd', 0, 0, "Show devices and how long preemption takes", 0},
 	{"calls", 'c', 0, 0, "Show the calls that were not scheduled, or could not be interrupted",
 		0},
+	{"memory", 'm', 0, 0, "Show the device memory of groups, by kind, and its limits", 0},
 	{"tasks", 't', 0, 0, "Show the admitted tasks with their bounds and observed times", 0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
@@ -31,6 +33,7 @@ static error_t parse_ps(int key, char *arg, struct argp_state *state)
 	case 'q':
 	case 'd':
 	case 'c':
+	case 'm':
 	case 't':
 		ps->view = (char)key;
 		return 0;
@@ -477,6 +480,8 @@ static int show(char view, const json_t *reply)
 		return show_queues(groups);
 	case 'c':
 		return show_calls(groups);
+	case 'm':
+		return ps_show_memory(groups);
 	case 't':
 		return show_tasks(json_object_get(reply, "tasks"));
 	default:

@@ -33,6 +33,17 @@ static const char *wanted_policy(const struct daemon *d, const struct config *c)
 	return d->policy_option ? d->policy_option : c->policy;
 }
 
+static void configure_memory(struct daemon *d)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
+	struct fm_bridge_memory m = {
+		.host = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0,
+		.device = d->config.memory.device_limit,
+	};
+
+	fm_bridge_memory_settings(d->bridge, &m);
+}
+
 /* Applies all settings or none. Only the policy can fail, so it goes first. */
 static int daemon_configure(struct daemon *d, const struct config *c, struct fm_err *err)
 {
@@ -57,6 +68,7 @@ static int daemon_configure(struct daemon *d, const struct config *c, struct fm_
 	subuid_load(&d->quota);
 	d->limits = NULL;
 	session_settings(d);
+	configure_memory(d);
 	control_settings(d);
 	trace_settings(d);
 	peer_limits_free(before);

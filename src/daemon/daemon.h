@@ -196,6 +196,12 @@ json_t *report_policy(const struct daemon *d);
 json_t *report_available(const struct daemon *d);
 json_t *report_stats(struct daemon *d);
 void report_coverage(json_t *o, struct fm_bcoverage c);
+/* report_memory.c. Sums over the kinds of memory: resident is all that is on the device. */
+struct report_memory {
+	uint64_t movable, pinned, foreign, resident;
+};
+struct report_memory report_memory_sums(const struct fm_bmemory_info *i);
+void report_memory(json_t *group, struct fm_bridge_group *g);
 void report_jobs(json_t *o, struct fm_bridge_group_jobs j);
 const char *report_state(enum fm_ent_state state);
 long report_rss_kib(void);

@@ -177,6 +177,7 @@ json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_inf
 	report_jobs(o, fm_bridge_group_jobs(g, now));
 	report_coverage(o, fm_bridge_group_coverage(g));
 	set(o, "calls", calls_array(g));
+	report_memory(o, g);
 	set(o, "devices", ents.list);
 	return o;
 }

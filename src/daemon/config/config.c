@@ -125,8 +125,8 @@ static int set_param(struct reader *r, const char *policy, const char *key, cons
 static int unknown_section(const char *section, struct fm_err *err)
 {
 	static const char *const known[] = {"daemon", "policies", "limits", "access", "admission",
-		"security", "metrics", "device", "device NAME", "policy NAME", "limits user NAME",
-		"limits group NAME"};
+		"memory", "security", "metrics", "device", "device NAME", "policy NAME",
+		"limits user NAME", "limits group NAME"};
 	struct fm_nearest near = {.typed = section};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++)
@@ -137,7 +137,7 @@ static int unknown_section(const char *section, struct fm_err *err)
 	return fm_err_hint(err,
 		"sections are [daemon], [policies], [policy NAME], [device], [device NAME], "
 		"[limits], [limits user NAME], [limits group NAME], [access], [admission], "
-		"[security], [metrics]");
+		"[memory], [security], [metrics]");
 }
 
 /* The section of a device, new or there already. That of all others stays the last. */

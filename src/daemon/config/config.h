@@ -47,6 +47,11 @@ struct config_admission {
 	uint32_t tasks;                   /* per user; 0: any number */
 };
 
+/* [memory]: of devices. */
+struct config_memory {
+	uint64_t device_limit; /* a device counts as having no more; 0: all that it has */
+};
+
 /* [metrics]: for the program that hands the numbers on (fermata-exporter). */
 struct config_metrics {
 	char listen[CONFIG_FOLDER_MAX]; /* fm_parse_listen(); "": in the daemon's directory */
@@ -76,6 +81,7 @@ struct config {
 	struct config_rule rule[CONFIG_RULES]; /* as they stand in the file */
 	unsigned rules;
 	char access_group[CONFIG_NAME_MAX];
+	struct config_memory memory;
 	bool strict; /* clients cannot write their gates */
 	struct config_admission admission;
 	struct config_metrics metrics;

@@ -40,6 +40,7 @@ const struct config_key config_keys[] = {
 	{"limits", "clients", CONFIG_COUNT, OF_LIMITS(clients), 0, INT32_MAX, "clients", 0, 0},
 	{"limits", "groups", CONFIG_COUNT, OF_LIMITS(of.groups), 0, INT32_MAX, "groups", 0, 0},
 	{"limits", "queues", CONFIG_COUNT, OF_LIMITS(of.queues), 0, INT32_MAX, "queues", 0, 0},
+	{"limits", "memory", CONFIG_SIZE, OF_LIMITS(of.memory), 0, FM_MEMORY_MAX, NULL, 0, 0},
 	{"limits", "hints", CONFIG_HINTS, OF_LIMITS(of.forbidden), 0, 0, NULL, 0, 0},
 	FM_HINT_MAP(RANGE_ENDS) /* priority_min, priority_max and so on */
 	{"access", "group", CONFIG_TEXT, OF(access_group), 0, CONFIG_NAME_MAX - 1, NULL, 0, 0},
@@ -50,6 +51,8 @@ const struct config_key config_keys[] = {
 		NULL, 0, 0},
 	{"admission", "overrun", CONFIG_CHOICE, OF(admission.overrun), 0, 0, OVERRUNS, 0, 0},
 	{"admission", "tasks", CONFIG_COUNT, OF(admission.tasks), 0, FM_ADMIT_TASKS, "tasks", 0, 0},
+	{"memory", "device_limit", CONFIG_SIZE, OF(memory.device_limit), 0, FM_MEMORY_MAX, NULL, 0,
+		0},
 	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},
 	{"metrics", "listen", CONFIG_LISTEN, OF(metrics.listen), 0, CONFIG_FOLDER_MAX - 1, NULL, 0,
 		0},
@@ -253,6 +256,22 @@ static int set_us(const struct config_key *k, uint64_t *ns, const char *value, s
 	return rc;
 }
 
+static int set_size(
+	const struct config_key *k, uint64_t *out, const char *value, struct fm_err *err)
+{
+	char most[FM_SIZE_TEXT];
+	int64_t v = 0;
+	int rc = fm_parse_size(value, &v, err);
+
+	if (!rc && v > k->max) {
+		rc = fm_err_set(err, -ERANGE, "'%.40s' is out of range", value);
+		fm_err_hint(err, "give at most %s, or 0 for none", fm_size_exact(k->max, most));
+	}
+	if (!rc)
+		*out = (uint64_t)v;
+	return rc;
+}
+
 static int set_value(
 	const struct config_key *k, void *member, const char *value, struct fm_err *err)
 {
@@ -277,6 +296,8 @@ static int set_value(
 		if (!rc)
 			*(uint32_t *)member = (uint32_t)v;
 		return rc;
+	case CONFIG_SIZE:
+		return set_size(k, member, value, err);
 	case CONFIG_US:
 	case CONFIG_US_OR_AUTO:
 		return set_us(k, member, value, err);
@@ -307,7 +328,7 @@ void config_key_copy(const struct config_key *k, void *to, const void *from)
 	else if (k->type == CONFIG_RANGE)
 		l->range[k->hint].min = other->range[k->hint].min;
 	else /* of [limits] all others are these: no text, no time */
-		memcpy(l, other, sizeof(uint32_t));
+		memcpy(l, other, k->type == CONFIG_SIZE ? sizeof(uint64_t) : sizeof(uint32_t));
 }
 
 static void print_hints(uint32_t forbidden, FILE *f)
@@ -356,7 +377,7 @@ static void print_us(const struct config_key *k, uint64_t ns, FILE *f)
 void config_key_print(const struct config_key *k, const void *base, FILE *f)
 {
 	const void *member = (const char *)base + k->offset;
-	char word[32];
+	char word[32], size[FM_SIZE_TEXT];
 
 	fprintf(f, "%s =", k->name);
 	switch (k->type) {
@@ -380,6 +401,9 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 		break;
 	case CONFIG_COUNT:
 		fprintf(f, " %" PRIu32, *(const uint32_t *)member);
+		break;
+	case CONFIG_SIZE:
+		fprintf(f, " %s", fm_size_exact((int64_t) * (const uint64_t *)member, size));
 		break;
 	case CONFIG_US:
 	case CONFIG_US_OR_AUTO:

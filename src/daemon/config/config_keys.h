@@ -10,6 +10,7 @@ enum config_type {
 	CONFIG_FOLDER,
 	CONFIG_LISTEN,     /* a text, as fm_parse_listen() takes it */
 	CONFIG_COUNT,      /* uint32_t */
+	CONFIG_SIZE,       /* uint64_t bytes, as fm_parse_size() takes them */
 	CONFIG_US,         /* uint64_t nanoseconds, written as microseconds */
 	CONFIG_US_OR_AUTO, /* the same, or `auto`: CONFIG_AUTO */
 	CONFIG_BOOL,

@@ -141,6 +141,20 @@ static void a_managed_group_has_the_device(void **state)
 	assert_false(take(w, &a, row, 1));
 }
 
+/* [memory] device_limit */
+static void a_device_may_count_as_smaller(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, true);
+	struct fm_ledger_device *row = add_row(w, &a, 0, DEVICE, 80 * GIB);
+
+	fm_bridge_memory_settings(w->b, &(struct fm_bridge_memory){.device = 16 * GIB});
+	assert_false(take(w, &a, row, 17 * GIB));
+	assert_true(take(w, &a, row, 16 * GIB));
+	assert_true(row->limit == 16 * GIB);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_REQUEST, 17 * GIB), -ENOSPC);
+}
+
 static void two_clients_share_their_groups_limit(void **state)
 {
 	struct world *w = *state;
@@ -181,6 +195,35 @@ static void a_claim_under_way_is_counted(void **state)
 	assert_true(fm_ledger_claim(p.of_a, GIB / 2));
 	assert_false(take(w, &p.z, p.of_z, 9 * GIB));
 	assert_true(take(w, &p.z, p.of_z, 9 * GIB - GIB / 2));
+}
+
+/* A client asks before the daemon has read its hello. Its hints come later, its bell last. */
+static void a_client_is_answered_after_its_hints(void **state)
+{
+	struct world *w = *state;
+	struct account a = {.c = &w->a};
+	struct fm_ledger_device *row;
+
+	assert_int_equal(fm_ledger_create(&a.ledger, NULL), 0);
+	ledgers[n_ledgers++] = a.ledger;
+	row = &a.ledger->device[0];
+	strcpy(row->key, DEVICE);
+	atomic_store(&row->allowed, 0);
+	atomic_store(&row->capacity, 80 * GIB);
+	fm_ledger_ask(row, 20 * GIB);
+	assert_int_equal(fm_bridge_ledger(w->b, w->a.c, a.ledger), 0);
+	assert_int_equal(row->answered, 0);
+	assert_true(memory_of_group(&w->a).capacity == 80 * GIB);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 10 * GIB), 0);
+	assert_int_equal(row->answered, 0);
+	ring_memory(w, &w->a);
+	assert_int_equal(fm_ledger_take(row, 1, 20 * GIB), -ENOMEM);
+	/* A limit that changes between the answer and its use refuses nothing. */
+	fm_ledger_ask(row, 10 * GIB);
+	ring_memory(w, &w->a);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 20 * GIB), 0);
+	assert_int_equal(fm_ledger_take(row, 2, 10 * GIB), -EAGAIN);
+	assert_true(take(w, &a, row, 10 * GIB));
 }
 
 static void a_limit_below_what_is_there_takes_nothing_away(void **state)
@@ -231,7 +274,7 @@ static void a_user_is_limited_over_all_groups(void **state)
 	assert_true(take(w, &a, of_a, 2 * GIB));
 	l.memory = 0;
 	fm_bridge_set_limits(w->b, &l);
-	fm_bridge_memory_settings(w->b);
+	fm_bridge_memory_settings(w->b, &(struct fm_bridge_memory){0});
 	assert_true(take(w, &z, of_z, 50 * GIB));
 	leave(w, &b);
 }
@@ -371,7 +414,7 @@ static void a_limit_is_at_most_device_and_host(void **state)
 	struct fm_err err = {0};
 	union fm_msg m = {.hint = {.hint = FM_HINT_MEMORY_LIMIT, .value = 209 * GIB}};
 
-	fm_bridge_host_memory(w->b, 128 * GIB);
+	fm_bridge_memory_settings(w->b, &(struct fm_bridge_memory){.host = 128 * GIB});
 	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 500 * GIB), 0);
 	add_row(w, &a, 0, DEVICE, 80 * GIB);
 	fm_msg_head(&m, FM_MSG_HINT);
@@ -398,9 +441,11 @@ int main(void)
 		CASE(without_a_limit_all_is_allowed),
 		CASE(one_client_has_the_whole_limit_at_once),
 		CASE(a_managed_group_has_the_device),
+		CASE(a_device_may_count_as_smaller),
 		CASE(two_clients_share_their_groups_limit),
 		CASE(slack_goes_to_whoever_needs_it),
 		CASE(a_claim_under_way_is_counted),
+		CASE(a_client_is_answered_after_its_hints),
 		CASE(a_limit_below_what_is_there_takes_nothing_away),
 		CASE(a_user_is_limited_over_all_groups),
 		CASE(what_leaves_no_longer_counts_but_its_counters_do),

@@ -24,8 +24,9 @@ static uint64_t saw(uint64_t value);
 #define atomic_store_explicit(p, v, order) (step(p), (void)(*(p) = (v)))
 #define atomic_fetch_add(p, v)             (step(p), SAW(p, atomic_fetch_add_explicit(p, v, SEQ)))
 #define atomic_fetch_sub(p, v)             (step(p), SAW(p, atomic_fetch_sub_explicit(p, v, SEQ)))
-#define atomic_compare_exchange_weak(p, e, v) \
-	(step(p), saw(atomic_compare_exchange_strong_explicit(p, e, v, SEQ, SEQ)) || (saw(*(e)), false))
+#define atomic_compare_exchange_weak(p, e, v)                                        \
+	(step(p), saw(atomic_compare_exchange_strong_explicit(p, e, v, SEQ, SEQ)) || \
+			  (saw(*(e)), false))
 #define SEQ memory_order_seq_cst
 
 #include "board/ledger.c"
@@ -33,12 +34,12 @@ static uint64_t saw(uint64_t value);
 #include "bridge_world.h"
 #include <ucontext.h>
 
-#define STACK	 (64 * 1024)
-#define SIDES	 3 /* two clients, the daemon */
-#define DAEMON	 2
-#define LONGEST	 200
-#define POINTS	 (1u << 22)
-#define LIMIT	 100
+#define STACK   (64 * 1024)
+#define SIDES   3 /* two clients, the daemon */
+#define DAEMON  2
+#define LONGEST 200
+#define POINTS  (1u << 22)
+#define LIMIT   100
 
 /* What each client has at first, may have without asking, and wants. */
 struct race {
@@ -58,8 +59,8 @@ static struct {
 	ucontext_t main, side[SIDES];
 	int at; /* the side that runs, or -1 */
 	bool ended[2], got[2];
-	bool bell[2]; /* the daemon has yet to read it */
-	bool busy;    /* it is in the middle of one */
+	bool bell[2];      /* the daemon has yet to read it */
+	bool busy;         /* it is in the middle of one */
 	uint32_t waits[2]; /* for this answer; 0: it does not */
 	uint64_t read[SIDES];
 	char stack[SIDES][STACK];
@@ -77,8 +78,8 @@ static bool shared(const volatile void *word)
 		const struct fm_ledger_device *row = r.a[i].row;
 
 		if (word == &row->claimed || word == &row->allowed || word == &row->asked ||
-			word == &row->answered || word == &row->wanted ||
-			word == &row->settled)
+			word == &row->answered || word == &row->wanted || word == &row->settled ||
+			word == &row->granted)
 			return true;
 	}
 	return false;
@@ -180,6 +181,7 @@ static void start(const struct race *race)
 
 		row->claimed = race->has[i];
 		row->allowed = race->allowed[i];
+		row->granted = 0;
 		row->asked = row->answered = row->settled = 1;
 		known->claimed = race->has[i];
 		known->allowed = race->allowed[i];
@@ -207,6 +209,7 @@ static uint64_t point(void)
 		h = mix(h, (uint64_t)row->asked << 32 | row->answered);
 		h = mix(h, row->wanted);
 		h = mix(h, row->settled);
+		h = mix(h, row->granted);
 		h = mix(h, r.ended[i] | r.got[i] << 1 | r.bell[i] << 2 | (uint64_t)r.waits[i] << 3);
 	}
 	for (int side = 0; side < SIDES; side++)
@@ -263,7 +266,8 @@ static void look_at_end(void)
 	ends++;
 }
 
-/* What has been got is below the limit at each point, even where claims are yet to be taken back. */
+/* What has been got is below the limit at each point, even where claims are yet to be taken back.
+ */
 static void look_at_point(void)
 {
 	uint64_t sum = 0;

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ps.h"
+#include "base/size.h"
+#include "base/util.h"
+#include "cmd/table.h"
+
+static void add_size(struct table *t, const json_t *m, const char *key)
+{
+	char buf[FM_SIZE_TEXT];
+	double v = cli_num(m, key);
+
+	table_add(t, "%s", v > 0 ? fm_size_short((uint64_t)v, buf) : "-");
+}
+
+static void add_memory(struct table *t, const json_t *group, const json_t *m)
+{
+	static const char *const sizes[] = {"committed_bytes", "movable_bytes", "pinned_bytes",
+		"foreign_bytes", "resident_bytes", "host_bytes", "limit_bytes", "request_bytes",
+		"peak_bytes"};
+
+	table_add(t, "%s", cli_str(group, "name"));
+	table_add(t, "%s", cli_str(m, "device"));
+	for (size_t i = 0; i < FM_ARRAY_LEN(sizes); i++)
+		add_size(t, m, sizes[i]);
+	table_add(t, "%.0f", cli_num(m, "refused"));
+}
+
+/* What keeps memory from moving where that is wished for. */
+static void show_troubles(const json_t *group)
+{
+	const json_t *list = json_object_get(group, "memory"), *m;
+	size_t i;
+
+	json_array_foreach (list, i, m) {
+		char text[256];
+
+		if (!json_object_get(m, "trouble"))
+			continue;
+		snprintf(text, sizeof(text), "%s on %s: %s; %s", cli_str(group, "name"),
+			cli_str(m, "device"), cli_str(m, "trouble"), cli_str(m, "remedy"));
+		table_clean(text);
+		puts(text);
+	}
+}
+
+int ps_show_memory(const json_t *groups)
+{
+	static const struct table_column columns[] = {
+		{"GROUP", false, true},
+		{"DEVICE", false, true},
+		{"COMMITTED", true, false},
+		{"MOVABLE", true, false},
+		{"PINNED", true, false},
+		{"FOREIGN", true, false},
+		{"RESIDENT", true, false},
+		{"HOST", true, false},
+		{"LIMIT", true, false},
+		{"REQUEST", true, false},
+		{"PEAK", true, false},
+		{"REFUSED", true, false},
+	};
+	TABLE_CLEAN struct table t;
+	const json_t *g, *m;
+	size_t i, k;
+
+	table_init(&t, columns, FM_ARRAY_LEN(columns));
+	json_array_foreach (groups, i, g) {
+		const json_t *list = json_object_get(g, "memory");
+
+		json_array_foreach (list, k, m)
+			add_memory(&t, g, m);
+	}
+	if (table_print(&t))
+		return 1;
+	json_array_foreach (groups, i, g)
+		show_troubles(g);
+	return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reports the device memory of a group. If memory is short, members are missing. */
+#include "board/ledger.h"
+#include "daemon.h"
+#include "reply.h"
+
+/* Kinds of which the group has nothing are left out. */
+static json_t *kinds_object(const struct fm_bmemory_info *i)
+{
+	json_t *o = json_object();
+
+	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
+		if (i->kind[k])
+			set(o, fm_mem_kind_name((enum fm_mem_kind)k), number(i->kind[k]));
+	return o;
+}
+
+static uint64_t pinned(const struct fm_bmemory_info *i)
+{
+	uint64_t sum = 0;
+
+	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
+		sum += fm_mem_pinned((enum fm_mem_kind)k) ? i->kind[k] : 0;
+	return sum;
+}
+
+struct report_memory report_memory_sums(const struct fm_bmemory_info *i)
+{
+	uint64_t movable = i->kind[FM_MEM_MOVABLE], held = pinned(i);
+	struct report_memory m = {.movable = movable, .pinned = held};
+
+	m.foreign = fm_sub_sat(i->committed, movable + held);
+	m.resident = FM_MIN(i->resident, movable) + held + m.foreign;
+	return m;
+}
+
+static void set_trouble(json_t *o, uint32_t trouble)
+{
+	if (trouble == FM_MEM_FINE)
+		return;
+	set(o, "trouble", json_string(fm_mem_trouble_text((enum fm_mem_trouble)trouble)));
+	set(o, "remedy", json_string(fm_mem_trouble_remedy((enum fm_mem_trouble)trouble)));
+}
+
+static void add_memory(void *arg, const struct fm_bmemory_info *i)
+{
+	struct report_memory m = report_memory_sums(i);
+	json_t *list = arg, *o = json_object();
+
+	set(o, "device", json_string(i->device));
+	set(o, "capacity_bytes", number(i->capacity));
+	set(o, "managed", json_boolean(i->managed));
+	set(o, "committed_bytes", number(i->committed));
+	set(o, "movable_bytes", number(m.movable));
+	set(o, "pinned_bytes", number(m.pinned));
+	set(o, "foreign_bytes", number(m.foreign));
+	set(o, "kinds", kinds_object(i));
+	set(o, "resident_bytes", number(m.resident));
+	set(o, "host_bytes", number(i->host));
+	set(o, "peak_bytes", number(i->peak));
+	set(o, "limit_bytes", i->limit ? number(i->limit) : json_null());
+	set(o, "request_bytes", number(i->request));
+	set(o, "refused", number(i->refused));
+	set(o, "moved_out_bytes", number(i->went_out));
+	set(o, "moved_in_bytes", number(i->came_in));
+	set(o, "kept_bytes", number(i->kept));
+	set_trouble(o, i->trouble);
+	json_array_append_new(list, o);
+}
+
+void report_memory(json_t *group, struct fm_bridge_group *g)
+{
+	json_t *list = json_array();
+
+	fm_bridge_group_each_memory(g, add_memory, list);
+	if (json_array_size(list))
+		set(group, "memory", list);
+	else
+		json_decref(list);
+}
