@@ -41,6 +41,33 @@ struct cu_array { /* CUDA_ARRAY3D_DESCRIPTOR */
 	unsigned channels, flags;
 };
 
+enum { CU_TEXTURE_ARRAY, CU_TEXTURE_MIPMAPPED, CU_TEXTURE_LINEAR, CU_TEXTURE_PITCHED };
+
+struct cu_texture { /* CUDA_RESOURCE_DESC */
+	int type;
+	union {
+		CUarray array;
+		struct {
+			CUdeviceptr d;
+			int format;
+			unsigned channels;
+			size_t size;
+		} linear;
+		struct {
+			CUdeviceptr d;
+			int format;
+			unsigned channels;
+			size_t width, height, pitch;
+		} pitched;
+		int reserved[32];
+	};
+	unsigned flags;
+};
+
+struct cu_tensor_map { /* CUtensorMap */
+	_Alignas(64) uint64_t words[16];
+};
+
 typedef struct CUmemPool_st *CUmemoryPool;
 
 struct cu_pool_prop { /* CUmemPoolProps */
@@ -113,6 +140,9 @@ enum { /* CUpointer_attribute */
 	X(cuArrayDestroy, cuArrayDestroy, 2000, (CUarray array)) \
 	X(cuMipmappedArrayCreate, cuMipmappedArrayCreate, 5000, (CUmipmappedArray *array, const struct cu_array *a, unsigned n)) \
 	X(cuMipmappedArrayDestroy, cuMipmappedArrayDestroy, 5000, (CUmipmappedArray array)) \
+	X(cuTexObjectCreate, cuTexObjectCreate, 5000, (uint64_t *texture, const struct cu_texture *what, const void *how, const void *view)) \
+	X(cuTexObjectDestroy, cuTexObjectDestroy, 5000, (uint64_t texture)) \
+	X(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000, (struct cu_tensor_map *map, int type, unsigned rank, void *at, const uint64_t *size, const uint64_t *strides, const unsigned *box, const unsigned *element_strides, int interleave, int swizzle, int promotion, int fill)) \
 	X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, (CUdeviceptr *base, size_t *size, CUdeviceptr at)) \
 	X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, int which, CUdeviceptr d)) \
 	X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, (unsigned n, int *which, void **values, CUdeviceptr d)) \
@@ -138,6 +168,7 @@ enum { /* CUpointer_attribute */
 /* clang-format on */
 
 _Static_assert(sizeof(struct cu_chunk_prop) == 32, "as CUmemAllocationProp");
+_Static_assert(sizeof(struct cu_texture) == 144, "as CUDA_RESOURCE_DESC");
 _Static_assert(sizeof(struct cu_access) == 12, "as CUmemAccessDesc");
 _Static_assert(sizeof(struct cu_pool_prop) == 88, "as CUmemPoolProps");
 _Static_assert(sizeof(struct cu_alloc_node) == 120, "as CUDA_MEM_ALLOC_NODE_PARAMS");

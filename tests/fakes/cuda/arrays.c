@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arrays: they take memory, and nothing here looks into them. */
+/* Arrays take memory, and nothing here looks into them. Textures and tensor maps name addresses,
+ * which have to be mapped when they are made. */
 #include "vmm.h"
 #include <stdlib.h>
+#include <string.h>
 
 struct CUarray_st {
 	struct CUarray_st *next;
@@ -110,4 +112,70 @@ fm_cu_result cuMipmappedArrayDestroy(CUmipmappedArray array)
 {
 	FK_TRY(fk_enter_ctx());
 	return fk_leave(destroy(array));
+}
+
+/* --- textures, tensor maps --- */
+
+static bool mapped(CUdeviceptr at, size_t n)
+{
+	const void *p = (void *)(uintptr_t)at;
+
+	return n && fk_reachable(p) && !fk_vmm_hole(p, n);
+}
+
+/* Of memory in rows; of arrays whatever it is. */
+static fm_cu_result check_texture(const struct cu_texture *t)
+{
+	size_t texel = format_bytes(t->linear.format) * t->linear.channels, n = t->linear.size;
+
+	switch (t->type) {
+	case CU_TEXTURE_ARRAY:
+	case CU_TEXTURE_MIPMAPPED:
+		return FM_CU_SUCCESS;
+	case CU_TEXTURE_LINEAR:
+		break;
+	case CU_TEXTURE_PITCHED:
+		n = fk_extent(t->pitched.pitch, t->pitched.width * texel, t->pitched.height);
+		break;
+	default:
+		return FM_CU_ERROR_INVALID_VALUE;
+	}
+	return texel && mapped(t->linear.d, n) ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE;
+}
+
+fm_cu_result cuTexObjectCreate(
+	uint64_t *texture, const struct cu_texture *what, const void *how, const void *view)
+{
+	static uint64_t ids;
+	fm_cu_result rc;
+
+	FK_TRY(fk_fails(__func__));
+	FK_TRY(fk_enter_ctx());
+	rc = texture && what ? check_texture(what) : FM_CU_ERROR_INVALID_VALUE;
+	if (!rc)
+		*texture = ++ids;
+	return fk_leave(rc);
+}
+
+fm_cu_result cuTexObjectDestroy(uint64_t texture)
+{
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(texture ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE);
+}
+
+/* Here: the address, and what it was made with. */
+fm_cu_result cuTensorMapEncodeTiled(struct cu_tensor_map *map, int type, unsigned rank, void *at,
+	const uint64_t *size, const uint64_t *strides, const unsigned *box,
+	const unsigned *element_strides, int interleave, int swizzle, int promotion, int fill)
+{
+	FK_TRY(fk_fails(__func__));
+	FK_TRY(fk_enter_ctx());
+	if (!map || (uintptr_t)map % 64 || (uintptr_t)at % 16 || rank < 1 || rank > 5 || !size ||
+		!box || !element_strides || (rank > 1 && !strides) || !mapped((uintptr_t)at, 16))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	memset(map, 0, sizeof(*map));
+	map->words[0] = (uintptr_t)at;
+	map->words[1] = (uint64_t)type << 32 | rank;
+	memcpy(map->words + 2, size, rank * sizeof(*size));
+	return fk_leave(FM_CU_SUCCESS);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that fail because they were told to: by the environment, or by the program itself. */
 #include "fake.h"
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,6 +49,15 @@ static int ordered(const char *call)
 	return error;
 }
 
+/* A negative error is a signal: the process dies there, or stops, and then goes on. */
+static fm_cu_result meet(int error)
+{
+	if (error >= 0)
+		return error;
+	raise(-error);
+	return FM_CU_SUCCESS;
+}
+
 fm_cu_result fk_fails(const char *call)
 {
 	static _Atomic unsigned calls;
@@ -57,10 +67,11 @@ fm_cu_result fk_fails(const char *call)
 	char name[64];
 
 	if (error || !given)
-		return error;
+		return meet(error);
 	if (sscanf(given, "%63[^@]@%u/%u=%d", name, &from, &each, &error) != 4 ||
 		!means(name, call))
 		return FM_CU_SUCCESS;
 	n = ++calls;
-	return n == from || (each && n > from && !((n - from) % each)) ? error : FM_CU_SUCCESS;
+	return n == from || (each && n > from && !((n - from) % each)) ? meet(error)
+								       : FM_CU_SUCCESS;
 }

@@ -25,7 +25,8 @@
  *   FAKE_CUDA_SLOW_MEMOPS=US   the call for a single memory operation takes so long
  *   FAKE_CUDA_FAIL=CALL@N/M=E  of calls of that name the N-th fails with this error, and each M-th
  *                              from then on; M 0: it alone. What it would return is left undefined.
- *                              CALL *: of all that can fail so (those that ask fk_fails())
+ *                              CALL *: of all that can fail so (those that ask fk_fails()).
+ *                              E below 0: the process gets that signal instead
  *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither; nor do
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile
@@ -70,6 +71,7 @@ CU_EXPORT fake_cuda_at_fn fake_cuda_at;
 CU_EXPORT fake_cuda_free_fn fake_cuda_free;
 CU_EXPORT fake_cuda_fail_fn fake_cuda_fail;
 CU_EXPORT fake_cuda_counted_fn fake_cuda_counted;
+CU_EXPORT fake_cuda_engine_fn fake_cuda_engine;
 
 struct fk_point {
 	CUstream stream; /* NULL: nothing to wait for */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a program may tell the fake driver that it runs on, by dlsym(). */
 #pragma once
+#include <stddef.h>
 
 enum fake_cuda_thing {
 	FAKE_CUDA_MEMORY, /* allocations fail: out of memory */
@@ -24,9 +25,14 @@ typedef void fake_cuda_apart_fn(int yes);
 typedef void *fake_cuda_own_fn(const char *symbol);
 
 /* The nth call of that name from now on fails with this error, once; "*": of all names; nth 0: none
- * does. And how many such calls there were. */
+ * does. An error below 0 is a signal that the process gets there. And how many such calls there
+ * were. */
 typedef void fake_cuda_fail_fn(const char *call, unsigned nth, int error);
 typedef unsigned fake_cuda_counted_fn(void);
+
+/* Something else than streams reads and writes there from now on, or no more: a network card, a
+ * video engine. Who unmaps any of it is ended with a word. */
+typedef void fake_cuda_engine_fn(unsigned long long at, size_t size, int yes);
 
 /* How much memory is left of a device of the machine. */
 typedef unsigned long fake_cuda_free_fn(unsigned which);

@@ -160,6 +160,8 @@ static void note_leaks(CUcontext ctx)
 				: b->place == FK_DEVICE ? "device"
 							: "host",
 				b->size);
+	if (f && !ctx) /* chunks are no context's */
+		fk_vmm_leaks(f);
 	if (f)
 		fclose(f);
 }

@@ -9,14 +9,18 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
+#include <ucontext.h>
 
 static _Thread_local sigjmp_buf *landing; /* of the command that this thread executes */
+static _Thread_local sigset_t mask;       /* as it was when it faulted */
 static struct sigaction before;
 
 static void on_fault(int sig, siginfo_t *info, void *more)
 {
-	if (landing)
+	if (landing) {
+		mask = ((const ucontext_t *)more)->uc_sigmask;
 		siglongjmp(*landing, 1);
+	}
 	if (before.sa_flags & SA_SIGINFO)
 		before.sa_sigaction(sig, info, more);
 	else if (before.sa_handler == SIG_DFL || before.sa_handler == SIG_IGN)
@@ -50,6 +54,7 @@ void fk_catch(void (*run)(void *arg), void *arg)
 		return;
 	}
 	landing = outer;
+	pthread_sigmask(SIG_SETMASK, &mask, NULL);
 	pthread_mutex_lock(&fk.lock);
 	fk_lose(CU_ILLEGAL_ADDRESS);
 	pthread_mutex_unlock(&fk.lock);
@@ -163,10 +168,29 @@ static const char *touches(const struct fk_work *w, struct bytes b)
 	return l && launch_touches(l, b) ? l->entry->name : NULL;
 }
 
+static struct bytes engine[8];
+
+void fake_cuda_engine(unsigned long long at, size_t size, int yes)
+{
+	unsigned i = 0;
+
+	pthread_mutex_lock(&fk.lock);
+	while (i < 8 && engine[i].at != (yes ? 0 : at))
+		i++;
+	if (i == 8)
+		fk_die("fake_cuda_engine: too many ranges, or none such");
+	engine[i] = yes ? (struct bytes){at, size} : (struct bytes){0};
+	pthread_mutex_unlock(&fk.lock);
+}
+
 void fk_touch_check(uintptr_t at, size_t size)
 {
 	const char *who;
 
+	for (unsigned i = 0; i < 8; i++)
+		if (meet(engine[i], at, size))
+			fk_die("memory at %#lx is unmapped that another engine uses",
+				(unsigned long)at);
 	for (CUstream s = fk.streams; s; s = s->next) {
 		who = s->running && !fk.lost ? touches(s->running, (struct bytes){at, size}) : NULL;
 		if (who)

@@ -164,6 +164,12 @@ bool fk_vmm_find(const void *p, struct fk_mapped *out)
 	return true;
 }
 
+void fk_vmm_leaks(FILE *f)
+{
+	for (const struct chunk *c = chunks; c; c = c->next)
+		fprintf(f, "chunk %zu\n", c->size);
+}
+
 /* --- ranges --- */
 
 static void *nothing_at(void *at, size_t size, int flags)

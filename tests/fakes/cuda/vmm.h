@@ -2,6 +2,7 @@
 /* Ranges of addresses, and chunks of memory that are mapped into them (vmm.c). */
 #pragma once
 #include "fake.h"
+#include <stdio.h>
 
 /* What is at an address of a range. */
 struct fk_mapped {
@@ -21,6 +22,7 @@ bool fk_vmm_find(const void *p, struct fk_mapped *m);
 bool fk_vmm_hole(const void *p, size_t n);
 /* Are all mapped? */
 bool fk_vmm_whole(const void *p, size_t n);
+void fk_vmm_leaks(FILE *f);      /* a line for each chunk that there is */
 extern _Atomic bool fk_vmm_used; /* there has been a range */
 
 /* touch.c */

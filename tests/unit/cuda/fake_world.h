@@ -22,6 +22,7 @@
 extern fake_cuda_fail_fn fake_cuda_fail;
 extern fake_cuda_counted_fn fake_cuda_counted;
 extern fake_cuda_at_fn fake_cuda_at;
+extern fake_cuda_engine_fn fake_cuda_engine;
 
 #define MIB   ((size_t)1 << 20)
 #define CHUNK (2 * MIB)

@@ -486,6 +486,72 @@ static void failures(void)
 	OK(cuStreamSynchronize(w.s));
 }
 
+static void killed_in_a_call(void)
+{
+	CUdeviceptr at;
+
+	world_open();
+	at = world_range(CHUNK);
+	fake_cuda_fail("cuMemMap", 1, -SIGKILL);
+	world_map(at, CHUNK, world_chunk(CU_LOCATION_DEVICE, CHUNK));
+}
+
+static void test_killed_in_a_call(void **state)
+{
+	int status = world_child(killed_in_a_call, NULL, 0);
+
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGKILL);
+}
+
+static void unmap_under_an_engine(void)
+{
+	CUdeviceptr at;
+
+	world_open();
+	at = world_range(2 * CHUNK);
+	world_map(at, CHUNK, world_chunk(CU_LOCATION_DEVICE, CHUNK));
+	world_map(at + CHUNK, CHUNK, world_chunk(CU_LOCATION_DEVICE, CHUNK));
+	fake_cuda_engine(at, 4096, 1);
+	fake_cuda_engine(at + CHUNK, 4096, 1);
+	fake_cuda_engine(at, 4096, 0);
+	OK(cuMemUnmap(at, CHUNK));
+	cuMemUnmap(at + CHUNK, CHUNK);
+}
+
+static void test_unmap_under_an_engine(void **state)
+{
+	world_dies(unmap_under_an_engine, "another engine");
+}
+
+static void textures(void)
+{
+	struct cu_texture t = {.type = CU_TEXTURE_LINEAR};
+	unsigned box[2] = {8, 8}, steps[2] = {1, 1};
+	uint64_t size[2] = {64, 64}, strides[1] = {256}, texture;
+	struct cu_tensor_map map, other;
+	CUdeviceptr at;
+
+	world_open();
+	at = world_range(2 * CHUNK);
+	world_map(at, CHUNK, world_chunk(CU_LOCATION_DEVICE, CHUNK));
+	t.linear.d = at;
+	t.linear.format = 0x20;
+	t.linear.channels = 4;
+	t.linear.size = CHUNK;
+	OK(cuTexObjectCreate(&texture, &t, NULL, NULL));
+	OK(cuTexObjectDestroy(texture));
+	t.linear.size = CHUNK + 16;
+	EXPECT(BAD, cuTexObjectCreate(&texture, &t, NULL, NULL));
+	OK(cuTensorMapEncodeTiled(
+		&map, 7, 2, (void *)(uintptr_t)at, size, strides, box, steps, 0, 0, 0, 0));
+	OK(cuTensorMapEncodeTiled(
+		&other, 7, 2, (void *)(uintptr_t)(at + 16), size, strides, box, steps, 0, 0, 0, 0));
+	EXPECT(true, memcmp(&map, &other, sizeof(map)) != 0);
+	EXPECT(BAD, cuTensorMapEncodeTiled(&map, 7, 2, (void *)(uintptr_t)(at + CHUNK), size,
+			    strides, box, steps, 0, 0, 0, 0));
+}
+
 static void failures_by_the_environment(void)
 {
 	CUdeviceptr at;
@@ -502,6 +568,7 @@ static void failures_by_the_environment(void)
 }
 
 CASE(failures)
+CASE(textures)
 CASE(failures_by_the_environment)
 CASE(ranges)
 CASE(chunks)
@@ -544,6 +611,9 @@ int main(void)
 		cmocka_unit_test(test_of_the_device_alone),
 		cmocka_unit_test(test_small_chunks),
 		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_killed_in_a_call),
+		cmocka_unit_test(test_unmap_under_an_engine),
+		cmocka_unit_test(test_textures),
 		cmocka_unit_test(test_failures_by_the_environment),
 	};
 
