@@ -116,6 +116,13 @@ fm_cu_result cuMipmappedArrayDestroy(CUmipmappedArray array)
 
 /* --- textures, tensor maps --- */
 
+struct texture {
+	struct texture *next;
+	struct cu_texture what;
+};
+
+static struct texture *textures;
+
 static bool mapped(CUdeviceptr at, size_t n)
 {
 	const void *p = (void *)(uintptr_t)at;
@@ -146,21 +153,56 @@ static fm_cu_result check_texture(const struct cu_texture *t)
 fm_cu_result cuTexObjectCreate(
 	uint64_t *texture, const struct cu_texture *what, const void *how, const void *view)
 {
-	static uint64_t ids;
+	struct texture *t;
 	fm_cu_result rc;
 
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	rc = texture && what ? check_texture(what) : FM_CU_ERROR_INVALID_VALUE;
-	if (!rc)
-		*texture = ++ids;
-	return fk_leave(rc);
+	if (rc)
+		return fk_leave(rc);
+	t = malloc(sizeof(*t));
+	if (!t)
+		fk_die("no memory for a texture");
+	*t = (struct texture){textures, *what};
+	textures = t;
+	*texture = (uintptr_t)t;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+static struct texture **texture_of(uint64_t handle)
+{
+	struct texture **t = &textures;
+
+	while (*t && (uintptr_t)*t != handle)
+		t = &(*t)->next;
+	return t;
+}
+
+CUdeviceptr fk_texture_rows(uint64_t texture)
+{
+	const struct texture *t;
+	CUdeviceptr d;
+
+	pthread_mutex_lock(&fk.lock);
+	t = *texture_of(texture);
+	d = t && t->what.type >= CU_TEXTURE_LINEAR ? t->what.linear.d : 0;
+	pthread_mutex_unlock(&fk.lock);
+	return d;
 }
 
 fm_cu_result cuTexObjectDestroy(uint64_t texture)
 {
+	struct texture **t, *gone;
+
 	FK_TRY(fk_enter_ctx());
-	return fk_leave(texture ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE);
+	t = texture_of(texture);
+	gone = *t;
+	if (!gone)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*t = gone->next;
+	free(gone);
+	return fk_leave(FM_CU_SUCCESS);
 }
 
 /* Here: the address, and what it was made with. */

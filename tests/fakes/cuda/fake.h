@@ -411,6 +411,9 @@ void fk_run_work(struct fk_work *w);
 void fk_catch(void (*run)(void *arg), void *arg);
 size_t fk_extent(size_t pitch, size_t width, size_t height); /* of a rectangle, in bytes */
 
+/* arrays.c; without the lock: where a texture's rows are, or 0 */
+CUdeviceptr fk_texture_rows(uint64_t texture);
+
 /* capture.c */
 fm_cu_result fk_unsafe(void);           /* a call that captures of the mode global forbid */
 fm_cu_result fk_no_capture(CUstream s); /* a call that a capturing stream forbids */

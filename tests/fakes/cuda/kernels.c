@@ -335,6 +335,22 @@ static void digest(const struct fk_block *b)
 			p.tiles * FM_DIGEST_TILE);
 }
 
+/* That of tests/gpu/memory: n elements of 16 bytes. */
+static void through_texture(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr out;
+		uint64_t from;
+		uint32_t n;
+	} p;
+	CUdeviceptr from;
+
+	memcpy(&p, b->params, 20);
+	from = fk_texture_rows(p.from);
+	FOR_EACH(i, b, p.n)
+	memcpy(pointer(p.out) + 4 * (size_t)i, pointer(from) + 4 * (size_t)i, 16);
+}
+
 const struct fk_kernel *fk_kernel_find(const char *name)
 {
 	static const struct fk_kernel kernels[] = {
@@ -358,6 +374,7 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"fermata_spread", {0}, spread, false, {{0}}},
 		{FM_DIGEST_KERNEL, {8, 8, 8, sizeof(struct fm_digest_key)}, digest, false,
 			{{0, 1, FM_DIGEST_TILE, 0}, {2, 0, 0, sizeof(struct fm_digest)}}},
+		{"through_texture", {8, 8, 4}, through_texture, false, {{0, 2, 16, 0}}},
 		{"large", {4040, 8}, large, false, {{1, 0, 0, 4040}}},
 		{"beyond", {6000, 8}, beyond, false, {{1, 0, 0, 6000}}},
 	};

@@ -541,6 +541,7 @@ static void textures(void)
 	t.linear.size = CHUNK;
 	OK(cuTexObjectCreate(&texture, &t, NULL, NULL));
 	OK(cuTexObjectDestroy(texture));
+	EXPECT(BAD, cuTexObjectDestroy(texture));
 	t.linear.size = CHUNK + 16;
 	EXPECT(BAD, cuTexObjectCreate(&texture, &t, NULL, NULL));
 	OK(cuTensorMapEncodeTiled(
