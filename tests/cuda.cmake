@@ -97,6 +97,12 @@ foreach(source IN LISTS programs)
     endif()
 endforeach()
 
+# The shim with a thread that puts its process to rest again and again.
+fm_layer(rests_cuda api/cuda/shim WITH shim/lookup)
+target_sources(rests_cuda PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/fakes/mover/mover.c)
+target_include_directories(rests_cuda PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+set_target_properties(rests_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+
 # Unit tests with a driver around them.
 target_link_libraries(test_image_run PRIVATE fake_cuda)
 target_compile_definitions(test_image_run PRIVATE GUARD_IMAGES="${guard_images}")

@@ -56,6 +56,8 @@ struct fm_client *fm_shim_client(void)
 		.local_policy = atomic_load(&local_policy),
 		.spin_ns = atomic_load(&spin_ns),
 		.makes_room = fm_shim_api.makes_room,
+		.rests = fm_shim_api.rests && fm_shim_api.rests(),
+		.keep_out = fm_shim_api.keep_out,
 		.gates_always = fm_shim_api.gates_always,
 		.counts_memory = fm_shim_api.counts_memory};
 	struct fm_client *c = fm_shim_has_client();

@@ -26,6 +26,11 @@ struct fm_shim_api {
 	bool gates_always, counts_memory; /* fm_client_config */
 	void (*makes_room)(enum fm_slice_mode room);
 
+	/* Can this process rest (xqueue/rest.h)? And what its client is told for that
+	 * (fm_client_config). */
+	bool (*rests)(void);
+	bool (*keep_out)(bool out);
+
 	/* The process has its client, or a forked child its own. Other threads do not see it yet.
 	 * Threads that come at the same time may each call this. */
 	void (*client_made)(struct fm_client *c);

@@ -161,3 +161,25 @@ void fm_xq_await_gates(struct fm_xq *q)
 		still += fm_xq_free_ns(q, is_free, &now);
 	}
 }
+
+/* Bounded in the same way, by less: what is under way may take long. */
+void fm_xq_await_end(struct fm_xq *q)
+{
+	uint64_t mark = fm_xq_mark(q), now = fm_now(), still = 0;
+	struct fm_xq_cold *x = q->cold;
+
+	while (fm_slot_done(q->slot) < mark && still < FM_XQ_AWAIT_END_MOST &&
+		!atomic_load(&q->client->dead) && !fm_xq_own_suspended(q)) {
+		uint32_t turn = atomic_load(&x->turn);
+		bool is_free = fm_xq_free(q);
+
+		pthread_mutex_lock(&x->lock);
+		if (!x->gone && !q->closing)
+			fm_xq_progress(q)->look(q, mark, now);
+		if (!x->gone)
+			fm_xq_reap(q);
+		fm_xq_leave(q);
+		fm_turn_wait(q, turn, fm_now() + FM_XQ_LOOK);
+		still += fm_xq_free_ns(q, is_free, &now);
+	}
+}

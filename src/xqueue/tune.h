@@ -72,6 +72,10 @@
  * milliseconds each. */
 #define FM_XQ_AWAIT_GATES_MOST (250 * FM_MS)
 
+/* [time] Likewise for a call that may wait in the driver. Larger: such a call returns later when
+ * the program itself has to do something first. */
+#define FM_XQ_AWAIT_END_MOST (20 * FM_MS)
+
 /* --- gates of this process --- */
 
 /* [segments] Opened ahead while no other program waits for the device, so that the device never

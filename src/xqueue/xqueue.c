@@ -58,10 +58,11 @@ static void enter(struct fm_xq *q)
 }
 
 /* Places a gate in front of a command that does not fit into the segment, that must not run now, or
- * that is to be timed. Returns the estimate to use. */
-static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
+ * that is to be timed. Returns the estimate to use. *none: the command must not run now, and there
+ * is no gate in front of it. */
+static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now, bool *none)
 {
-	uint64_t interval = atomic_load(&q->interval);
+	uint64_t interval = atomic_load(&q->interval), gates = atomic_load(&q->slot->gates);
 	bool curious = false, full, closed, device;
 
 	pthread_mutex_lock(&q->cold->lock);
@@ -86,12 +87,14 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now)
 	/* Another thread may just have found that there are no gates. */
 	if ((full || closed || curious) && q->level >= FM_LEVEL_QUEUED)
 		fm_xq_place_gate(q, curious, now);
+	*none = closed && atomic_load(&q->slot->gates) == gates;
 	fm_xq_leave(q);
 	return est;
 }
 
 uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool waits)
 {
+	bool none = false;
 	uint64_t now;
 
 	if (atomic_load(&q->client->dead))
@@ -106,12 +109,12 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool w
 	if (atomic_load(&q->interval) == UINT64_MAX && fm_xq_may_run(q))
 		return est;
 	if (q->level >= FM_LEVEL_QUEUED)
-		est = gate(q, est, now);
+		est = gate(q, est, now, &none);
 	/* It may just have turned out that gates do not work. */
 	if (q->level < FM_LEVEL_QUEUED)
 		fm_xq_hold(q, est, now);
-	else if (atomic_load(&q->held_by) & FM_XQ_BY_REST && !fm_xq_is_behind(q))
-		fm_rest_await(q); /* no gate could be placed */
+	else if (FM_UNLIKELY(none) && q->client->rests)
+		fm_rest_await(q);
 	return est;
 }
 

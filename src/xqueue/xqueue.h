@@ -306,6 +306,9 @@ static inline bool fm_xq_own_suspended(const struct fm_xq *q)
 /* For a command that must not be enqueued behind a closed gate: waits until all gates have opened,
  * so the caller is held while its group may not run. */
 FM_COLD void fm_xq_await_gates(struct fm_xq *q);
+/* For a call that may wait in the driver for all that was launched: waits for its end, so that the
+ * call does not, unless that takes long though nothing stops it. */
+FM_COLD void fm_xq_await_end(struct fm_xq *q);
 
 /*
  * Around a driver's call that puts something into the hwqueue that only waits (for an event, for a

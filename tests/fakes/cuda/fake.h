@@ -72,6 +72,7 @@ CU_EXPORT fake_cuda_free_fn fake_cuda_free;
 CU_EXPORT fake_cuda_fail_fn fake_cuda_fail;
 CU_EXPORT fake_cuda_counted_fn fake_cuda_counted;
 CU_EXPORT fake_cuda_engine_fn fake_cuda_engine;
+CU_EXPORT fake_cuda_freeze_fn fake_cuda_freeze;
 
 struct fk_point {
 	CUstream stream; /* NULL: nothing to wait for */
@@ -157,6 +158,10 @@ struct fk_kernel {
 	bool together; /* its blocks wait for each other */
 	struct fk_reach reach[3];
 };
+
+/* freeze.c, around what runs; with the lock. */
+void fk_freeze_begins(const struct fk_work *w);
+void fk_freeze_ended(const struct fk_work *w);
 
 struct fk_op {
 	struct fk_op *next;
@@ -279,6 +284,8 @@ struct fk {
 	_Atomic fm_cu_result lost; /* what every call answers from now on */
 	_Atomic unsigned kernels;  /* begun so far */
 	_Atomic bool refuse[FAKE_CUDA_THINGS];
+	bool frozen;      /* memory moves (freeze.c) */
+	unsigned working; /* commands that run */
 	CUcontext contexts;
 	CUstream streams;
 	CUevent events;

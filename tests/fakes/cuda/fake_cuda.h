@@ -16,6 +16,9 @@ typedef void fake_cuda_refuse_fn(enum fake_cuda_thing thing, int yes);
 /* The device is lost: nothing goes on, and calls return this error, in this process. */
 typedef void fake_cuda_lose_fn(int error);
 
+/* Memory moves from now on, or no more: no command may run meanwhile, or the program ends. */
+typedef void fake_cuda_freeze_fn(int yes);
+
 /* How many launches there were that may begin early. */
 typedef unsigned fake_cuda_early_fn(void);
 /* Those of this thread are, from now on or no more, of kernels that need not wait. */

@@ -81,10 +81,12 @@ static void *worker(void *arg)
 			pthread_cond_wait(&s->wake, &fk.lock);
 		fk_guard_check(s, &op->work);
 		fk_hw_begins(op);
+		fk_freeze_begins(&op->work);
 		pthread_mutex_unlock(&fk.lock);
 		fk_run_work(&op->work);
 		pthread_mutex_lock(&fk.lock);
 		fk_hw_ended(op);
+		fk_freeze_ended(&op->work);
 		pthread_mutex_unlock(&fk.lock);
 		fk_work_end(&op->work);
 		pthread_mutex_lock(&fk.lock);

@@ -58,6 +58,9 @@
 #define FM_CU_COPY_WAIT_MOST (20 * FM_MS)
 /* [time] Between looks of threads that wait for a channel, or for what is in front of a copy. */
 #define FM_CU_WAIT_LOOK (50 * FM_US)
+/* [looks] The first of these come without a pause. Larger: a short wait ends sooner, at more cost.
+ */
+#define FM_CU_WAIT_LOOKS 200u
 /* [time] A launch waits this long for a channel while something is stopped, */
 #define FM_CU_CHANNEL_MOST (2 * FM_S)
 /* [time] and a first launch waits this long for what is stopped. */

@@ -22,6 +22,7 @@ struct fm_cu_turnstile {
 	_Atomic unsigned comes; /* calls that may wait and are not inside yet */
 	_Atomic unsigned waits; /* those that are inside */
 	_Atomic unsigned pushes, visits; /* others that are inside */
+	_Atomic bool kept;               /* one of the stops is for a rest */
 	_Atomic bool waited_for;         /* what is stopped now most likely waits for the program */
 	struct fm_cu_settle settle;
 };
@@ -30,6 +31,8 @@ static struct fm_cu_turnstile turnstiles[CONTEXTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* to make one */
 FM_LOCK_RANK(lock, CU_TURNSTILES);
 static _Atomic bool over;
+static _Atomic bool kept_out; /* for a rest; raised under the lock */
+static _Atomic bool too_many; /* a context has no turnstile */
 
 /* Calls of this thread that may wait. What the thread does meanwhile waits for no other call. */
 static __thread unsigned own_waits __attribute__((tls_model("initial-exec")));
@@ -60,8 +63,14 @@ struct fm_cu_turnstile *fm_cu_turnstile(CUcontext ctx, bool make)
 	t = find(ctx);
 	if (!t) {
 		t = find(NULL);
+		if (t && atomic_load(&kept_out)) {
+			atomic_fetch_add(&t->stops, 1);
+			atomic_store(&t->kept, true);
+		}
 		if (t)
 			atomic_store(&t->ctx, ctx);
+		else
+			atomic_store(&too_many, true);
 	}
 	pthread_mutex_unlock(&lock);
 	return t;
@@ -79,6 +88,8 @@ void fm_cu_turnstile_forget(CUcontext ctx)
 	if (!t)
 		return;
 	fm_cu_settle_forget(&t->settle);
+	if (atomic_exchange(&t->kept, false))
+		fm_cu_stop_end(t);
 	atomic_store(&t->ctx, NULL);
 }
 
@@ -93,11 +104,14 @@ void fm_cu_turnstile_fork_child(void)
 		atomic_store(&t->waits, 0);
 		atomic_store(&t->pushes, 0);
 		atomic_store(&t->visits, 0);
+		atomic_store(&t->kept, false);
 		fm_cu_settle_forget(&t->settle);
 	}
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	fm_cu_settle_fork_child();
 	atomic_store(&over, false);
+	atomic_store(&kept_out, false);
+	atomic_store(&too_many, false);
 }
 
 void fm_cu_turnstile_over(void)
@@ -242,4 +256,49 @@ void fm_cu_visit_end(struct fm_cu_turnstile *t)
 {
 	if (t)
 		atomic_fetch_sub(&t->visits, 1);
+}
+
+/* --- a rest --- */
+
+bool fm_cu_kept_out(void)
+{
+	return atomic_load(&kept_out) && !atomic_load(&over);
+}
+
+static void let_in(void)
+{
+	atomic_store(&kept_out, false);
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		if (atomic_exchange(&turnstiles[i].kept, false))
+			fm_cu_stop_end(&turnstiles[i]);
+}
+
+/* The lock is held, so that no turnstile is made meanwhile. */
+static bool keep_all_out(void)
+{
+	for (unsigned i = 0; i < CONTEXTS; i++) {
+		struct fm_cu_turnstile *t = &turnstiles[i];
+
+		if (!atomic_load(&t->ctx) || atomic_load(&t->kept))
+			continue;
+		if (!fm_cu_stop_begin(t))
+			return false;
+		atomic_store(&t->kept, true);
+	}
+	return true;
+}
+
+bool fm_cu_keep_out(bool out)
+{
+	bool ok = true;
+
+	pthread_mutex_lock(&lock);
+	if (out) {
+		ok = !atomic_load(&too_many) && keep_all_out();
+		atomic_store(&kept_out, ok);
+	}
+	if (!out || !ok)
+		let_in();
+	pthread_mutex_unlock(&lock);
+	return ok;
 }

@@ -39,6 +39,15 @@ void fm_cu_wait_end(struct fm_cu_turnstile *t);
 void fm_cu_wait_begin_all(void);
 void fm_cu_wait_end_all(void);
 
+/*
+ * All of that for a time that may be long: memory moves (xqueue/rest.h), and calls of the mover's
+ * must not wait for one of the program's. True: in no context is a call inside, and none comes in
+ * before fm_cu_keep_out(false). Only one thread calls this at a time.
+ */
+bool fm_cu_keep_out(bool out);
+/* Is it so? Then calls that put something into a stream wait outside, too. */
+bool fm_cu_kept_out(void);
+
 /* Agent only. Something is to be stopped; false: not now. */
 bool fm_cu_stop_begin(struct fm_cu_turnstile *t);
 void fm_cu_stop_end(struct fm_cu_turnstile *t);

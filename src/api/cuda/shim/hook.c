@@ -5,6 +5,7 @@
  * the table, and tells us the driver's.
  */
 #include "hook.h"
+#include "api/cuda/shim/guard/guarded.h"
 #include "api/cuda/shim/guard/modules.h"
 #include "api/cuda/shim/memory/nvml.h"
 #include "base/lockorder.h"
@@ -89,6 +90,7 @@ void *fm_cuda_resolve(enum fm_cuda_id id)
 
 	if (!fn || fn == call->wrapper)
 		return (void *)not_there;
+	fn = fm_cuda_outside(id, fn);
 	atomic_store_explicit(&call->next, fn, memory_order_relaxed);
 	return fn;
 }
@@ -142,12 +144,15 @@ bool fm_cuda_code_given(void)
 
 static void *use(struct fm_cuda_call *call, void *fn)
 {
-	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed)) {
+	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed) &&
+		!fm_cuda_rests()) {
 		atomic_store_explicit(&code_given, true, memory_order_relaxed);
 		return fn;
 	}
 	if (!atomic_load_explicit(&call->next, memory_order_relaxed) && fn != call->wrapper)
-		atomic_store_explicit(&call->next, fn, memory_order_relaxed);
+		atomic_store_explicit(&call->next,
+			fm_cuda_outside((enum fm_cuda_id)(call - fm_cuda_calls), fn),
+			memory_order_relaxed);
 	return call->wrapper;
 }
 

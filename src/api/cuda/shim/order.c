@@ -47,6 +47,8 @@ FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
 	fm_cuda_cover(stream);
 	fm_cuda_order_count(q);
 	atomic_store_explicit(&q->ordered, true, memory_order_relaxed);
+	if (what != FM_CUDA_FOR_PLAIN)
+		o.way = fm_cuda_order_stands(q, o.way);
 	return o;
 }
 

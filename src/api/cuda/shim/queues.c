@@ -5,6 +5,7 @@
 #include "base/cancel.h"
 #include "give_back.h"
 #include "shim/threads.h"
+#include "xqueue/rest.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -197,6 +198,8 @@ static struct fm_cuda_queue *make_queue(
 	fm_cuda_guard_wish(q);
 	q->xq = make_xq(c, q, terms ? terms->level : FM_LEVEL_NONE);
 	fm_cuda_guard_made(q);
+	if (fm_rest_able(c))
+		fm_cuda_guard_rests(q);
 	if (push)
 		cu->ctx_pop(&old);
 	if (q->xq)
@@ -252,6 +255,8 @@ const struct fm_shim_api fm_shim_api = {
 	.name = "cuda",
 	.counts_memory = true,
 	.makes_room = makes_room,
+	.rests = fm_cuda_rests,
+	.keep_out = fm_cu_keep_out,
 	.client_made = fm_cuda_code_tell,
 	.fork_child = forget_all,
 	.at_exit = fm_cuda_give_back_at_exit,

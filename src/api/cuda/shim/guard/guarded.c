@@ -2,6 +2,7 @@
 #include "guarded.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
+#include "xqueue/rest.h"
 #include <pthread.h>
 #include <string.h>
 #include <time.h>
@@ -57,6 +58,29 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q)
 	} else {
 		fm_cu_guard_release(q->hw.guard);
 	}
+}
+
+/* Is memory of this process to be managed? */
+bool fm_cuda_rests(void)
+{
+	const char *v = secure_getenv("FERMATA_MEMORY");
+
+	return v && *v && strcmp(v, "0") != 0;
+}
+
+static bool rests(void)
+{
+	struct fm_client *c = fm_shim_has_client();
+
+	return c && fm_rest_able(c);
+}
+
+void fm_cuda_guard_rests(struct fm_cuda_queue *q)
+{
+	fm_cu_turnstile(q->hw.base, true);
+	atomic_store(&fm_cuda_guards, true);
+	atomic_store(&fm_cuda_ways, true);
+	fm_cuda_be_careful();
 }
 
 void fm_cuda_guard_bound(struct fm_cuda_queue *q)
@@ -203,6 +227,13 @@ static FM_COLD enum fm_cuda_call_kind push_beside(
 	uint64_t until = fm_now() + FM_CU_CHANNEL_MOST;
 	FM_NO_CANCEL;
 
+	/* While memory moves nothing needs this launch, and the mover needs the driver. */
+	while (fm_cu_kept_out()) {
+		fm_cu_push_end(t);
+		nanosleep(&nap, NULL);
+		if (fm_cu_push_begin(t, true))
+			return FM_CUDA_PUSHES;
+	}
 	while (!come(q)) {
 		if (fm_now() > until && (apart() || fm_xq_may_run(q->xq)))
 			return FM_CUDA_PUSHES;
@@ -221,7 +252,7 @@ static FM_HOT enum fm_cuda_call_kind push(struct fm_cuda_queue *q)
 	if (!t)
 		return FM_CUDA_FREE;
 	if (FM_LIKELY(fm_cu_push_begin(t, apart())) ||
-		atomic_load_explicit(&fm_cu_captures, memory_order_relaxed))
+		(atomic_load_explicit(&fm_cu_captures, memory_order_relaxed) && !fm_cu_kept_out()))
 		return FM_CUDA_PUSHES;
 	return push_beside(q, t);
 }
@@ -266,7 +297,9 @@ FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
 {
 	if (way == FM_CUDA_COMES)
 		atomic_fetch_sub(&q->hw.coming, 1);
-	if (way == FM_CUDA_PUSHES || way == FM_CUDA_COMES)
+	if (way == FM_CUDA_STANDS)
+		fm_xq_part_end(q->xq);
+	if (way == FM_CUDA_PUSHES || way == FM_CUDA_COMES || way == FM_CUDA_STANDS)
 		fm_cu_push_end(q->hw.turnstile);
 	else if (way == FM_CUDA_WAITS)
 		fm_cu_wait_end(q->hw.turnstile);
@@ -316,6 +349,13 @@ FM_HOT enum fm_cuda_call_kind fm_cuda_order_push(struct fm_cuda_queue *q)
 	return push(q);
 }
 
+enum fm_cuda_call_kind fm_cuda_order_stands(struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
+{
+	bool captures = atomic_load(&fm_cu_captures);
+
+	return way == FM_CUDA_PUSHES && !captures && fm_xq_part_begin(q->xq) ? FM_CUDA_STANDS : way;
+}
+
 FM_HOT void fm_cuda_order_put(struct fm_cuda_queue *q)
 {
 	fm_cu_order_put(&q->hw, atomic_load(&q->xq->slot->begun), fm_xq_mark(q->xq));
@@ -333,10 +373,20 @@ static struct fm_cu_turnstile *current_turnstile(void)
 	return fm_cu_turnstile(ctx, false);
 }
 
+/* A thread that waited in the driver for what is behind a closed gate would keep memory from moving
+ * for as long as the gate is closed. So it waits outside first. A capture allows no query. */
+static FM_COLD void await_ends(CUcontext ctx)
+{
+	if (rests() && !atomic_load(&fm_cu_captures))
+		for_all(ctx, is_any, true, fm_xq_await_end);
+}
+
 struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
 {
 	struct fm_cu_turnstile *t = NULL;
 
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
+		await_ends(ctx);
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
 		t = ctx ? fm_cu_turnstile(ctx, false) : current_turnstile();
 	fm_cu_wait_begin(t, FM_NEVER);
@@ -347,6 +397,7 @@ bool fm_cuda_wait_begin_all(void)
 {
 	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
 		return false;
+	await_ends(NULL);
 	fm_cu_wait_begin_all();
 	return true;
 }
@@ -432,6 +483,21 @@ static unsigned max_unfenced(struct fm_cu_queue *hw)
 	return FM_MIN(FM_CU_UNFENCED_MOST, ahead(q) / 2);
 }
 
+/* A launch that is not guarded. While the process rests, or its gate is closed, a stream is given
+ * no more than its channel takes: the driver would wait for the device, and hold what the mover
+ * needs. At level 1 callers are held instead (fm_xq_hold), and count as such only outside a
+ * turnstile. */
+static FM_HOT enum fm_cuda_call_kind enter_plainly(struct fm_cuda_queue *q, bool first)
+{
+	if (q->xq->level < FM_LEVEL_QUEUED && rests())
+		return FM_CUDA_FREE;
+	if (FM_UNLIKELY(!fm_xq_may_run(q->xq)) && rests())
+		fm_xq_ahead(q->xq, FM_CU_AHEAD);
+	if (first)
+		return wait_first(q);
+	return atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed) ? push(q) : FM_CUDA_FREE;
+}
+
 FM_HOT enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
 	const void *what, const struct fm_cuda_kernel *kernel, bool *first)
 {
@@ -439,10 +505,7 @@ FM_HOT enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstr
 
 	*first = what && fm_cuda_is_first(q, what, kernel);
 	if (!q->hw.guard) {
-		if (*first)
-			way = wait_first(q);
-		else if (atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed))
-			way = push(q);
+		way = enter_plainly(q, *first);
 		cover_implicit(stream, q);
 		return way;
 	}

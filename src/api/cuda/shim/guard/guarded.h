@@ -16,6 +16,11 @@ extern _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_awaited
  * The second notes what came of it; call it after. */
 void fm_cuda_guard_wish(struct fm_cuda_queue *q);
 void fm_cuda_guard_made(struct fm_cuda_queue *q);
+/* Likewise, if the process can rest (xqueue/rest.h): its calls pass a turnstile, too. */
+bool fm_cuda_rests(void);
+void fm_cuda_guard_rests(struct fm_cuda_queue *q);
+/* outside.c: what to call instead of the driver's function of that call. */
+void *fm_cuda_outside(enum fm_cuda_id id, void *next);
 /* The queue was bound. */
 void fm_cuda_guard_bound(struct fm_cuda_queue *q);
 void fm_cuda_guard_fork_child(void);
@@ -41,7 +46,13 @@ void fm_cuda_cover_capture(void);
 /* --- calls into the driver (turnstile.h) --- */
 
 /* How a call is made that puts something into a stream, and may wait for the device in that. */
-enum fm_cuda_call_kind { FM_CUDA_FREE, FM_CUDA_PUSHES, FM_CUDA_COMES, FM_CUDA_WAITS };
+enum fm_cuda_call_kind {
+	FM_CUDA_FREE,
+	FM_CUDA_PUSHES,
+	FM_CUDA_COMES,
+	FM_CUDA_WAITS,
+	FM_CUDA_STANDS /* PUSHES, and there is a gate around it (fm_xq_part_begin) */
+};
 void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way);
 /* A call that only orders is made between this and fm_cuda_way_end(); before the latter it is noted
  * as put. */
@@ -53,6 +64,8 @@ static inline enum fm_cuda_call_kind fm_cuda_order_enter(struct fm_cuda_queue *q
 		       : fm_cuda_order_push(q);
 }
 void fm_cuda_order_put(struct fm_cuda_queue *q);
+/* The call that was begun in this way puts something into the stream that may wait long. */
+enum fm_cuda_call_kind fm_cuda_order_stands(struct fm_cuda_queue *q, enum fm_cuda_call_kind way);
 /* A copy that has come so far in this way: waits until no gate is in front of it, if that matters
  * to other streams of the process. */
 FM_COLD enum fm_cuda_call_kind fm_cuda_copy_enter(
