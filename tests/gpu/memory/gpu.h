@@ -158,6 +158,7 @@ double helper_took(int which);          /* us; after it is done */
 struct outcome {
 	enum { NOT_RUN, RIGHT, WRONG, LOST, HUNG, MISSING, NOTED } is;
 	int rc, after; /* of the call; of what came after it */
+	int signal;    /* that killed the process */
 	double us[4];
 	char text[120];
 };

@@ -181,15 +181,13 @@ static int kernel_unused(void)
 	return cu.cuLaunchKernel(gpu.mix, 1, 1, 1, 32, 1, 1, 0, w.p.s, params, NULL);
 }
 
-static int set_copy_node(void)
+/* The node of a graph is given another target. */
+static int set_copy_node(enum place was, enum place is)
 {
-	const struct command to = {COPY_NODE, PINNED, PLAIN, 0, 0, 4096};
+	const struct command to = {COPY_NODE, PINNED, was, FAR, FAR, 4096};
 	struct cu_copy_3d row = {
 		.src = {.type = CU_MEMORY_HOST, .host = w.p.pinned, .pitch = 4096, .height = 1},
-		.dst = {.type = CU_MEMORY_DEVICE,
-			.device = w.p.t + FAR,
-			.pitch = 4096,
-			.height = 1},
+		.dst = {.type = CU_MEMORY_DEVICE, .pitch = 4096, .height = 1},
 		.width = 4096,
 		.height = 1,
 		.depth = 1};
@@ -198,12 +196,35 @@ static int set_copy_node(void)
 	size_t one = 1;
 	int rc = command_prepare(&to, &w.p, &r);
 
-	if (rc || !cu.cuGraphExecMemcpyNodeSetParams)
-		return rc ? rc : ABSENT;
-	CK(cu.cuGraphGetNodes(r.graph, &node, &one));
-	rc = cu.cuGraphExecMemcpyNodeSetParams(r.exec, node, &row, gpu.ctx);
+	row.dst.device = is == T ? w.p.t : w.p.plain;
+	if (!rc && !cu.cuGraphExecMemcpyNodeSetParams)
+		rc = ABSENT;
+	if (!rc) {
+		CK(cu.cuGraphGetNodes(r.graph, &node, &one));
+		rc = cu.cuGraphExecMemcpyNodeSetParams(r.exec, node, &row, gpu.ctx);
+	}
 	command_clean(&r);
 	return rc;
+}
+
+static int set_plain_to_plain(void)
+{
+	return set_copy_node(PLAIN, PLAIN);
+}
+
+static int set_plain_to_t(void)
+{
+	return set_copy_node(PLAIN, T);
+}
+
+static int set_t_to_plain(void)
+{
+	return set_copy_node(T, PLAIN);
+}
+
+static int set_t_to_t(void)
+{
+	return set_copy_node(T, T);
 }
 
 static int unmap_again(void)
@@ -224,7 +245,10 @@ static const struct {
 	{"cuStreamBatchMemOp", batch_words}, {"cuMemHostRegister", host_register},
 	{"cuMemHostGetDevicePointer", device_pointer},
 	{"kernel that does not use it", kernel_unused},
-	{"cuGraphExecMemcpyNodeSetParams", set_copy_node}, {"cuMemUnmap", unmap_again}};
+	{"cuGraphExecMemcpyNodeSetParams device>device", set_plain_to_plain},
+	{"cuGraphExecMemcpyNodeSetParams device>T", set_plain_to_t},
+	{"cuGraphExecMemcpyNodeSetParams T>device", set_t_to_plain},
+	{"cuGraphExecMemcpyNodeSetParams T>T", set_t_to_t}, {"cuMemUnmap", unmap_again}};
 enum { OTHERS = sizeof(others) / sizeof(*others), ATTRIBUTES = 21 };
 
 static int per_state(void)
@@ -325,11 +349,15 @@ static int table(const struct outcome *o)
 			const struct outcome *one_ = &o[s * per_state() + k];
 			char cell[80];
 
-			snprintf(cell, sizeof(cell), "%s%s%s%s",
-				one_->is == HUNG || one_->is == NOT_RUN ? outcome_names[one_->is]
-									: gpu_error(one_->rc),
-				one_->after ? "; " : "", one_->after ? gpu_error(one_->after) : "",
-				one_->is == LOST ? " (lost)" : "");
+			if (one_->signal)
+				snprintf(cell, sizeof(cell), "SIGNAL %d", one_->signal);
+			else if (one_->is == HUNG || one_->is == NOT_RUN)
+				snprintf(cell, sizeof(cell), "%s", outcome_names[one_->is]);
+			else
+				snprintf(cell, sizeof(cell), "%s%s%s%s", gpu_error(one_->rc),
+					one_->after ? "; " : "",
+					one_->after ? gpu_error(one_->after) : "",
+					one_->is == LOST ? " (lost)" : "");
 			printf(" %-*s", s ? 34 : 24, cell);
 			lost += s != MAPPED && one_->is == LOST;
 		}

@@ -30,6 +30,9 @@ static struct {
 	handle resident, chunk;
 	void *host, *page;
 	int mover_rc;
+	CUcontext own_ctx; /* NULL: this driver makes none */
+	CUstream own_stream;
+	CUevent own_event;
 } w;
 static double hold_ms = 300;
 
@@ -312,6 +315,73 @@ static int mv_info(void)
 	return cu.cuMemGetInfo_v2(&left, &total);
 }
 
+/* The same in a context of the mover's own. */
+static int in_own(int (*call)(void))
+{
+	CUcontext was;
+	int rc;
+
+	if (!w.own_ctx)
+		return 0;
+	CK(cu.cuCtxPushCurrent_v2(w.own_ctx));
+	rc = call();
+	CK(cu.cuCtxPopCurrent_v2(&was));
+	return rc;
+}
+
+static int own_out(void)
+{
+	return cu.cuMemcpyDtoHAsync_v2(w.host, w.window, BLOCK, w.own_stream);
+}
+
+static int own_in(void)
+{
+	return cu.cuMemcpyHtoDAsync_v2(w.window, w.host, BLOCK, w.own_stream);
+}
+
+static int own_record(void)
+{
+	return cu.cuEventRecord(w.own_event, w.own_stream);
+}
+
+static int own_sync(void)
+{
+	return cu.cuEventSynchronize(w.own_event);
+}
+
+static int mv_own_out(void)
+{
+	return in_own(own_out);
+}
+
+static int mv_own_in(void)
+{
+	return in_own(own_in);
+}
+
+static int mv_own_record(void)
+{
+	return in_own(own_record);
+}
+
+static int mv_own_sync(void)
+{
+	return in_own(own_sync);
+}
+
+static void make_own(void)
+{
+	CUcontext was;
+
+	if (cu.cuCtxCreate_v2(&w.own_ctx, 0, gpu.dev)) {
+		w.own_ctx = NULL;
+		return;
+	}
+	w.own_stream = gpu_stream();
+	CK(cu.cuEventCreate(&w.own_event, CU_EVENT_DISABLE_TIMING));
+	CK(cu.cuCtxPopCurrent_v2(&was));
+}
+
 static const struct move {
 	const char *name;
 	int (*call)(void);
@@ -320,7 +390,8 @@ static const struct move {
 	{"copy out", mv_out}, {"copy in", mv_in}, {"record", mv_record}, {"query", mv_query},
 	{"sync", mv_sync}, {"launch", mv_launch}, {"reserve", mv_reserve},
 	{"unreserve", mv_unreserve}, {"register", mv_register}, {"unregister", mv_unregister},
-	{"get info", mv_info}};
+	{"get info", mv_info}, {"own: out", mv_own_out}, {"own: in", mv_own_in},
+	{"own: rec", mv_own_record}, {"own: sync", mv_own_sync}};
 enum { MOVES = sizeof(moves) / sizeof(*moves) };
 
 /* In us; negative: it stood until the gate was opened. Shared with the process that has the device.
@@ -366,6 +437,7 @@ static void begin(void)
 	w.host = host_registered(BLOCK);
 	w.page = mmap(NULL, BLOCK, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	make_own();
 	for (int k = 0; k < MOVES; k++) /* what is done for the first time takes its time */
 		CK(moves[k].call());
 	CK(cu.cuStreamSynchronize(w.mover));

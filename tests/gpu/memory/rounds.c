@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * P11: three processes on a device that holds the sets of two. Ten rounds: one goes out (its memory
- * is unmapped alone, after the copy), another comes in where the first gives room, the third
+ * P11: three processes on a device that holds the sets of two. In each round one goes out (its
+ * memory is unmapped alone, after the copy), another comes in where the first gives room, the third
  * computes. Nothing is made ready for it on the host.
  */
 #include "rounds.h"
@@ -253,7 +253,7 @@ static void give_rest(void)
 
 static void teardown(void)
 {
-	bool here = me != (ROUNDS - 1) % MOVERS;
+	bool here = me != (sh->row.rounds - 1) % MOVERS;
 
 	if (here) {
 		check(1);
@@ -382,8 +382,8 @@ static const char *const modes[] = {"shared", "own", "chunks_new", "chunks_kept"
 
 static bool one_row(const struct row *row, double *steady)
 {
-	double rates[ROUNDS], reads[ROUNDS], sorted[ROUNDS];
-	const int skip = 4;
+	double rates[ROUNDS_MOST], reads[ROUNDS_MOST], sorted[ROUNDS_MOST];
+	int n = row->rounds, skip = n - 6;
 
 	memset(sh->make_us, 0, sizeof(sh->make_us));
 	memset(sh->get_us, 0, sizeof(sh->get_us));
@@ -399,23 +399,23 @@ static bool one_row(const struct row *row, double *steady)
 			return false;
 	if (!all(LEAVE, 2) || !all(TAKE_REST, 0))
 		return false;
-	for (int r = 0; r < ROUNDS; r++)
+	for (int r = 0; r < n; r++)
 		if (!(rates[r] = one_round(r, &reads[r])))
 			return false;
 	if (!all(GIVE_REST, 0) || !all(TEARDOWN, 0))
 		return false;
-	memcpy(sorted, rates + skip, sizeof(double) * (ROUNDS - skip));
-	*steady = part_of(sorted, ROUNDS - skip, 0.5);
+	memcpy(sorted, rates + skip, sizeof(double) * (size_t)(n - skip));
+	*steady = part_of(sorted, n - skip, 0.5);
 	printf("P11 rounds, %s, %llu MiB in %llu%s: %s; GB/s in and out: steady %.1f (%.1f to "
 	       "%.1f), first four %.1f %.1f %.1f "
 	       "%.1f; reader %.0f GB/s; ms a round: room %.1f, make and map %.1f, unmap %.1f\n",
 		modes[row->mode], row->piece / MiB, row->chunk / MiB,
 		row->beside ? ", beside a reader" : "", atomic_load(&sh->bad) ? "wrong" : "right",
-		*steady, sorted[0], sorted[ROUNDS - skip - 1], rates[0], rates[1], rates[2],
-		rates[3], part_of(reads, ROUNDS, 0.5),
-		(sh->get_us[0] + sh->get_us[1] + sh->get_us[2]) / 1e3 / (ROUNDS + 1),
-		(sh->make_us[0] + sh->make_us[1] + sh->make_us[2]) / 1e3 / ROUNDS,
-		(sh->unmap_us[0] + sh->unmap_us[1] + sh->unmap_us[2]) / 1e3 / (ROUNDS + 1));
+		*steady, sorted[0], sorted[n - skip - 1], rates[0], rates[1], rates[2], rates[3],
+		part_of(reads, n, 0.5),
+		(sh->get_us[0] + sh->get_us[1] + sh->get_us[2]) / 1e3 / (n + 1),
+		(sh->make_us[0] + sh->make_us[1] + sh->make_us[2]) / 1e3 / n,
+		(sh->unmap_us[0] + sh->unmap_us[1] + sh->unmap_us[2]) / 1e3 / (n + 1));
 	return true;
 }
 
@@ -454,12 +454,13 @@ static bool start_again(const char *kernels)
 
 int probe_rounds(int argc, char **argv)
 {
-	static const struct row rows[] = {{SHARED, 128 * MiB, 128 * MiB, true},
-		{SHARED, 128 * MiB, 20 * MiB, true}, {OWN, 128 * MiB, 128 * MiB, true},
-		{CHUNKS_NEW, 128 * MiB, 128 * MiB, true}, {SHARED, 32 * MiB, 32 * MiB, true},
-		{SHARED, 20 * MiB, 20 * MiB, true}, {SHARED, 2 * MiB, 2 * MiB, true},
-		{SHARED, 128 * MiB, 128 * MiB, false}, {CHUNKS_KEPT, 128 * MiB, 128 * MiB, true},
-		{OWN, 128 * MiB, 20 * MiB, true}, {CHUNKS_NEW, 32 * MiB, 32 * MiB, true}};
+	static const struct row rows[] = {{SHARED, 128 * MiB, 128 * MiB, true, 27},
+		{SHARED, 128 * MiB, 20 * MiB, true, 27}, {OWN, 128 * MiB, 128 * MiB, true, 10},
+		{CHUNKS_NEW, 128 * MiB, 128 * MiB, true, 8}, {SHARED, 32 * MiB, 32 * MiB, true, 27},
+		{SHARED, 20 * MiB, 20 * MiB, true, 27}, {SHARED, 2 * MiB, 2 * MiB, true, 27},
+		{SHARED, 128 * MiB, 128 * MiB, false, 27},
+		{CHUNKS_KEPT, 128 * MiB, 128 * MiB, true, 10}, {OWN, 128 * MiB, 20 * MiB, true, 10},
+		{CHUNKS_NEW, 32 * MiB, 32 * MiB, true, 8}};
 	enum { N = sizeof(rows) / sizeof(*rows) };
 	double steady[N] = {0}, end;
 	int done = 0, n = argc > 3 ? atoi(argv[3]) : N;

@@ -4,7 +4,7 @@
 #include "host.h"
 #include <sys/types.h>
 
-enum { MOVERS = 3, ROUNDS = 10, CHUNKS = 2048, SLAB = 128 * 1024 * 1024, BLOCKS_MOST = 8192 };
+enum { MOVERS = 3, ROUNDS_MOST = 27, CHUNKS = 2048, SLAB = 128 * 1024 * 1024, BLOCKS_MOST = 8192 };
 /* SHARED: registered memory of one file for all, which grows as it is needed and is used again.
  * OWN: registered anonymous memory of each process, kept. CHUNKS_NEW: chunks of the host, made and
  * released each time. CHUNKS_KEPT: likewise, kept. */
@@ -14,6 +14,7 @@ struct row {
 	enum mode mode;
 	size_t chunk, piece; /* a piece is copied at once; more than one in a chunk: it is a slab */
 	bool beside;         /* the third process computes */
+	int rounds;
 };
 
 enum action { SETUP, LEAVE, TAKE_REST, ROUND, GIVE_REST, TEARDOWN, QUIT };

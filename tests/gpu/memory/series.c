@@ -12,6 +12,8 @@
 const char *const outcome_names[] = {
 	"not run", "right", "wrong", "lost", "hung", "absent", "noted"};
 
+enum { SIGNALLED = 1000, TOO_LONG = 999 };
+
 struct state {
 	_Atomic int at; /* the case that runs; those before it have ended */
 	_Atomic long since_us;
@@ -51,7 +53,7 @@ static void say(const struct series *s, int i, const struct outcome *o)
 	printf("%s%s\n", o->text[0] ? ", " : "", o->text);
 }
 
-/* The status of the process: 77 where there is nothing to do. */
+/* The status of the process (77 where there is nothing to do), or one of the above. */
 static int watch(const struct series *s, struct state *st, pid_t pid, double end, int *said)
 {
 	int status = 0;
@@ -62,13 +64,14 @@ static int watch(const struct series *s, struct state *st, pid_t pid, double end
 		for (; *said < at; ++*said)
 			say(s, *said, &st->o[*said]);
 		if (ended)
-			return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+			return WIFEXITED(status) ? WEXITSTATUS(status)
+						 : SIGNALLED + WTERMSIG(status);
 		if (now_us() - (double)atomic_load(&st->since_us) >
 				s->case_s * gpu_patience() * 1e6 ||
 			now_us() > end) {
 			kill(pid, SIGKILL);
 			waitpid(pid, &status, 0);
-			return -2;
+			return TOO_LONG;
 		}
 		wait_us(300);
 	}
@@ -80,8 +83,12 @@ static void ended_within(const struct series *s, struct state *st, int status, i
 	int at = atomic_load(&st->at);
 	struct outcome *o = &st->o[at];
 
-	o->is = status == -2 || status == SERIES_HUNG ? HUNG : LOST;
-	if (status > 0 && o->is == LOST)
+	o->is = status == TOO_LONG || status == SERIES_HUNG ? HUNG : LOST;
+	o->signal = status > SIGNALLED ? status - SIGNALLED : 0;
+	if (o->signal)
+		snprintf(
+			o->text, sizeof(o->text), "the process was killed by signal %d", o->signal);
+	else if (o->is == LOST)
 		snprintf(o->text, sizeof(o->text), "the process ended with %d", status);
 	atomic_store(&st->at, at + 1);
 	for (; *said <= at; ++*said)
