@@ -102,7 +102,7 @@ def counted_as_nvml_counts(stack):
     fermata = Fermata(stack)
     if "--memory" not in fermata.cli("ps", "--help").stdout:
         raise Skip("ps does not tell of memory in this build")
-    programs = [fermata.program(work("hold", mib)) for mib in (1024, 3072)]
+    programs = [fermata.program(work("hold", mib), "--memory-limit", "16G") for mib in (1024, 3072)]
     for p in programs:
         p.line("{", seconds=200)
     nvml = by_nvml()
