@@ -29,7 +29,7 @@ static struct {
 		bool live, mapped, reachable;
 	} memory[HANDLES];
 	uint64_t used, most; /* bytes; most of them */
-	uint64_t claimed, limit;
+	uint64_t claimed, limit, pinned;
 	/* Copies, in order, and how many are done. An event stands behind the first `of[]`. */
 	struct {
 		char *host;
@@ -297,9 +297,11 @@ static const struct fm_cu_driver driver = {
 	.event_query = query_,
 };
 
-static int claim_(void *cookie, uint64_t bytes)
+static int claim_(void *cookie, uint64_t bytes, unsigned pinned)
 {
 	(void)cookie;
+	if (pinned)
+		dev.pinned += bytes;
 	if (dev.claimed + bytes > dev.limit)
 		return -ENOMEM;
 	dev.claimed += bytes;
@@ -307,7 +309,9 @@ static int claim_(void *cookie, uint64_t bytes)
 }
 static void unclaim_(void *cookie, uint64_t bytes, unsigned pinned)
 {
-	(void)cookie, (void)pinned;
+	(void)cookie;
 	assert_true(dev.claimed >= bytes);
+	if (pinned)
+		dev.pinned -= bytes;
 	dev.claimed -= bytes;
 }

@@ -397,9 +397,19 @@ static void what_is_pinned_stays(void **state)
 	assert_int_equal(fm_cu_move_out(m), 0);
 	assert_int_equal(dev.used, 200 * MIB);
 	assert_int_equal(fm_cu_arena_pin(a, q, 3, &bytes), -EBUSY);
+	assert_int_equal(fm_cu_arena_pin_all(a, 3, &bytes), -EBUSY);
 	assert_int_equal(fm_cu_arena_pin(a, q + 200 * MIB, 3, &bytes), -ENOENT);
 	assert_int_equal(fm_cu_move_in(m), 0);
+	/* All of it; and what is counted as pinned goes as pinned. */
+	assert_int_equal(fm_cu_arena_pin_all(a, 4, &bytes), 0);
+	assert_int_equal(bytes, 130 * MIB);
+	dev.pinned = 330 * MIB;
+	get(128 * MIB);
+	assert_int_equal(dev.pinned, 458 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(dev.used, 458 * MIB);
 	end();
+	assert_int_equal(dev.pinned, 0);
 }
 
 static void a_host_that_is_full_leaves_the_rest_on_the_device(void **state)

@@ -282,30 +282,46 @@ bool fm_cu_arena_find(struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *
 
 /* --- all of it --- */
 
-static bool overlaps(const struct fm_cu_chunk *c, const struct fm_cu_block *b)
+/* Lock held. The chunks around [at, at + size). */
+static int pin(struct fm_cu_arena *a, CUdeviceptr at, size_t size, unsigned reason, uint64_t *bytes)
 {
-	return b->at < c->at + fm_cu_chunk_size(c) && c->at < b->at + b->size;
+	struct fm_cu_chunk *c;
+
+	*bytes = 0;
+	fm_list_each (c, &a->chunks, all)
+		if (at < c->at + fm_cu_chunk_size(c) && c->at < at + size && c->away)
+			return -EBUSY;
+	fm_list_each (c, &a->chunks, all) {
+		if (at >= c->at + fm_cu_chunk_size(c) || c->at >= at + size || c->stays)
+			continue;
+		c->stays = reason;
+		*bytes += fm_cu_chunk_size(c);
+	}
+	return 0;
 }
 
 int fm_cu_arena_pin(struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint64_t *bytes)
 {
-	struct fm_cu_chunk *c;
 	struct fm_cu_block b;
-	int rc = 0;
+	int rc;
 
 	*bytes = 0;
 	if (!fm_cu_arena_find(a, p, &b))
 		return -ENOENT;
 	pthread_mutex_lock(&a->lock);
-	fm_list_each (c, &a->chunks, all)
-		if (overlaps(c, &b) && c->away)
-			rc = -EBUSY;
-	fm_list_each (c, &a->chunks, all) {
-		if (rc || !overlaps(c, &b) || c->stays)
-			continue;
-		c->stays = reason;
-		*bytes += fm_cu_chunk_size(c);
-	}
+	rc = pin(a, b.at, b.size, reason, bytes);
+	pthread_mutex_unlock(&a->lock);
+	return rc;
+}
+
+int fm_cu_arena_pin_all(struct fm_cu_arena *a, unsigned reason, uint64_t *bytes)
+{
+	int rc;
+
+	pthread_mutex_lock(&a->lock);
+	rc = pin(a, a->base, a->size, reason, bytes);
+	if (!rc)
+		a->stays = reason;
 	pthread_mutex_unlock(&a->lock);
 	return rc;
 }

@@ -14,9 +14,9 @@
 struct fm_cu_arena;
 
 /* Who counts what the device has to hold. claim: 0, or -ENOMEM if a limit does not allow that.
- * unclaim: why it was pinned, or 0. */
+ * pinned: why it is, or 0. */
 struct fm_cu_arena_use {
-	int (*claim)(void *cookie, uint64_t bytes);
+	int (*claim)(void *cookie, uint64_t bytes, unsigned pinned);
 	void (*unclaim)(void *cookie, uint64_t bytes, unsigned pinned);
 	void *cookie;
 	uint64_t host_most; /* bytes of the host */
@@ -60,6 +60,8 @@ bool fm_cu_arena_find(struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *
 /* The memory around that block never moves again, for a reason that is not 0: *bytes of it did
  * until now. -ENOENT: there is no block. -EBUSY: it is on the host; bring it in first. */
 int fm_cu_arena_pin(struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint64_t *bytes);
+/* The same for all memory, also what is allocated later. -EBUSY. */
+int fm_cu_arena_pin_all(struct fm_cu_arena *a, unsigned reason, uint64_t *bytes);
 
 /* Bytes of chunks, of which: */
 struct fm_cu_arena_sums {

@@ -45,6 +45,7 @@ struct fm_cu_arena {
 	uintptr_t *table; /* for each page: a block of pages, or with the lowest bit a small page */
 	uint32_t reached; /* pages from here on were never in use */
 	struct fm_list chunks;
+	unsigned stays; /* of new chunks */
 	struct fm_list small[FM_CU_CLASSES];
 	uint64_t slab_pages;
 	struct {

@@ -33,7 +33,7 @@ bool fm_cu_spares_drop(struct fm_cu_arena *a)
 bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
 	if (a->spares == FM_CU_SPARES || (a->spare_pages + c->pages) * FM_CU_PAGE > FM_CU_SPARE ||
-		a->use.claim(a->use.cookie, fm_cu_chunk_size(c)))
+		a->use.claim(a->use.cookie, fm_cu_chunk_size(c), 0))
 		return false;
 	a->spare[a->spares].handle = c->handle;
 	a->spare[a->spares++].pages = c->pages;
@@ -45,9 +45,9 @@ bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 static int claim(struct fm_cu_arena *a, uint64_t bytes)
 {
-	int rc = a->use.claim(a->use.cookie, bytes);
+	int rc = a->use.claim(a->use.cookie, bytes, a->stays);
 
-	return rc && fm_cu_spares_drop(a) ? a->use.claim(a->use.cookie, bytes) : rc;
+	return rc && fm_cu_spares_drop(a) ? a->use.claim(a->use.cookie, bytes, a->stays) : rc;
 }
 
 struct fm_cu_chunk *fm_cu_chunk_new(
@@ -65,6 +65,7 @@ struct fm_cu_chunk *fm_cu_chunk_new(
 	c->pages = pages;
 	c->at = a->base + page * FM_CU_PAGE;
 	c->slab = slab;
+	c->stays = a->stays;
 	c->used = slab ? 0 : fm_cu_run_mask(0, pages);
 	fm_list_add_tail(&a->chunks, &c->all);
 	if (slab)
