@@ -58,6 +58,7 @@ struct fm_client *fm_shim_client(void)
 		.makes_room = fm_shim_api.makes_room,
 		.rests = fm_shim_api.rests && fm_shim_api.rests(),
 		.keep_out = fm_shim_api.keep_out,
+		.looked = fm_shim_api.looked,
 		.gates_always = fm_shim_api.gates_always,
 		.counts_memory = fm_shim_api.counts_memory};
 	struct fm_client *c = fm_shim_has_client();

@@ -30,6 +30,7 @@ struct fm_shim_api {
 	 * (fm_client_config). */
 	bool (*rests)(void);
 	bool (*keep_out)(bool out);
+	void (*looked)(struct fm_client *c);
 
 	/* The process has its client, or a forked child its own. Other threads do not see it yet.
 	 * Threads that come at the same time may each call this. */

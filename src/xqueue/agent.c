@@ -143,6 +143,8 @@ static void *agent(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1ul); /* of this thread alone */
 	while (!atomic_load(&c->stop)) {
 		service_link(c);
+		if (c->config.looked)
+			c->config.looked(c);
 		fm_slice_tell(c, fm_now());
 		pump_all(c);
 		/* Announce the sleep, then look once more: a scheduler that changes a gate after

@@ -54,6 +54,9 @@ struct fm_client_config {
 	 * keep_out(false); with `true`, false: not now. May be NULL. */
 	bool rests;
 	bool (*keep_out)(bool out);
+	/* The agent calls this whenever it has looked around: at least when a scheduler has woken
+	 * it, and when it has found or lost one. It must not wait. May be NULL. */
+	void (*looked)(struct fm_client *c);
 	bool gates_always; /* place gates also when no scheduler is connected, because the program
 			      suspends its own queues */
 	bool counts_memory; /* what the program allocates on devices is counted: account.h */
