@@ -56,6 +56,7 @@ typedef uint32_t VdpDevice, VdpVideoSurface, VdpOutputSurface;
 typedef void VdpGetProcAddress;
 #define fm_cu_location CUmemLocation_st
 #define fm_cu_ipc_handle CUipcMemHandle_st
+#define fm_cu_uuid CUuuid_st
 #define CUDA_MEM_ALLOC_NODE_PARAMS_st CUDA_MEM_ALLOC_NODE_PARAMS_v1_st
 #define fm_cu_mem_op CUstreamBatchMemOpParams_union
 #define fm_cu_words_node CUDA_BATCH_MEM_OP_NODE_PARAMS_v1_st

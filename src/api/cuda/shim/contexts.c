@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Contexts: which of them have ever been current, and their lives. */
 #include "api/cuda/shim/graph/graph_guard.h"
-#include "api/cuda/shim/memory/memory.h"
+#include "api/cuda/shim/managed/managed.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
@@ -28,6 +28,7 @@ static void ends(CUcontext ctx)
 	CUcontext none = NULL;
 
 	fm_cuda_close_context(ctx);
+	fm_cuda_managed_context_ends(ctx);
 	if (gives_back)
 		fm_cuda_give_back(ctx);
 	for (unsigned i = 0; ctx && i < ENDINGS; i++, none = NULL)
@@ -204,6 +205,7 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 	if (rc == FM_CU_SUCCESS && ctx) {
 		fm_cuda_partition_gone(ctx);
 		fm_cuda_mem_context_gone(ctx);
+		fm_cuda_managed_context_gone(ctx);
 	}
 	ended(ctx);
 	return rc;

@@ -7,6 +7,7 @@
 #include "hook.h"
 #include "api/cuda/shim/guard/guarded.h"
 #include "api/cuda/shim/guard/modules.h"
+#include "api/cuda/shim/managed/managed.h"
 #include "api/cuda/shim/memory/nvml.h"
 #include "base/lockorder.h"
 #include "shim.h"
@@ -145,7 +146,7 @@ bool fm_cuda_code_given(void)
 static void *use(struct fm_cuda_call *call, void *fn)
 {
 	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed) &&
-		!fm_cuda_rests()) {
+		!fm_cuda_manages()) {
 		atomic_store_explicit(&code_given, true, memory_order_relaxed);
 		return fn;
 	}

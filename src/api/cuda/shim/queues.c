@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/cuda/core/timeslice.h"
 #include "api/cuda/shim/graph/graph_guard.h"
-#include "api/cuda/shim/memory/memory.h"
+#include "api/cuda/shim/managed/managed.h"
 #include "base/cancel.h"
 #include "give_back.h"
 #include "shim/threads.h"
@@ -102,6 +102,7 @@ static void forget_all(void)
 	fm_cuda_partition_fork_child();
 	fm_cuda_guard_fork_child();
 	fm_cuda_mem_fork_child();
+	fm_cuda_managed_fork_child();
 }
 
 /* A time slice this small lets other programs in while a kernel runs. Only one program on a device
@@ -255,8 +256,9 @@ const struct fm_shim_api fm_shim_api = {
 	.name = "cuda",
 	.counts_memory = true,
 	.makes_room = makes_room,
-	.rests = fm_cuda_rests,
+	.rests = fm_cuda_manages,
 	.keep_out = fm_cu_keep_out,
+	.looked = fm_cuda_mover_look,
 	.client_made = fm_cuda_code_tell,
 	.fork_child = forget_all,
 	.at_exit = fm_cuda_give_back_at_exit,

@@ -60,14 +60,6 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q)
 	}
 }
 
-/* Is memory of this process to be managed? */
-bool fm_cuda_rests(void)
-{
-	const char *v = secure_getenv("FERMATA_MEMORY");
-
-	return v && *v && strcmp(v, "0") != 0;
-}
-
 static bool rests(void)
 {
 	struct fm_client *c = fm_shim_has_client();

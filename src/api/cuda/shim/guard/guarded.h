@@ -17,7 +17,6 @@ extern _Atomic bool fm_cuda_guards, fm_cuda_bound, fm_cuda_ways, fm_cuda_awaited
 void fm_cuda_guard_wish(struct fm_cuda_queue *q);
 void fm_cuda_guard_made(struct fm_cuda_queue *q);
 /* Likewise, if the process can rest (xqueue/rest.h): its calls pass a turnstile, too. */
-bool fm_cuda_rests(void);
 void fm_cuda_guard_rests(struct fm_cuda_queue *q);
 /* outside.c: what to call instead of the driver's function of that call. */
 void *fm_cuda_outside(enum fm_cuda_id id, void *next);

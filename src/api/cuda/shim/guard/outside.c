@@ -6,6 +6,7 @@
  * counted and its command announced already, and where only processes pay that can rest, in a
  * function that stands between the shim's and the driver's.
  */
+#include "api/cuda/shim/managed/managed.h"
 #include "base/cancel.h"
 #include "guarded.h"
 #include "xqueue/rest.h"
@@ -112,7 +113,7 @@ static void *const outside[FM_CUDA_CALLS] = {
 
 void *fm_cuda_outside(enum fm_cuda_id id, void *next)
 {
-	if (!outside[id] || !fm_cuda_rests())
+	if (!outside[id] || !fm_cuda_manages())
 		return next;
 	atomic_store(&real[id], next);
 	return outside[id];

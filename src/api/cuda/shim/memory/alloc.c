@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that allocate memory at once, and those that end it. */
 #include "api/cuda/shim/guard/guarded.h"
+#include "api/cuda/shim/managed/managed.h"
 #include "memory.h"
 
 /* A block at *ptr. A refusal leaves the program's variable as it was. */
@@ -22,6 +23,9 @@ static fm_cu_result make_linear(CUdeviceptr *ptr, size_t n)
 	CUdeviceptr was;
 	fm_cu_result rc;
 
+	rc = fm_cuda_managed_alloc(ptr, n);
+	if (rc != FM_CUDA_NOT_MANAGED)
+		return rc;
 	if (!fm_cuda_mem_begin(&m, FM_MEM_PLAIN, n))
 		return FM_CU_ERROR_OUT_OF_MEMORY;
 	was = ptr ? *ptr : 0;
@@ -64,14 +68,19 @@ static uint64_t times(uint64_t a, uint64_t b)
 }
 
 /* The driver makes rows of a multiple of 512 bytes, and says of how many. */
-#define ALLOC_PITCH(symbol, params, ptr, pitch, w, h)                                          \
+#define ALLOC_PITCH(symbol, params, ptr, pitch, w, h, element)                                 \
 	fm_cu_result symbol CALL_PARAMS(params)                                                \
 	{                                                                                      \
 		__typeof__(*(ptr)) was = (ptr) ? *(ptr) : 0;                                   \
 		__typeof__(*(pitch)) pitch_was = (pitch) ? *(pitch) : 0;                       \
 		struct fm_cuda_making m;                                                       \
-		fm_cu_result rc;                                                               \
+		fm_cu_result rc = FM_CUDA_NOT_MANAGED;                                         \
                                                                                                \
+		if (sizeof(*(ptr)) == sizeof(CUdeviceptr))                                     \
+			rc = fm_cuda_managed_alloc_pitch(                                      \
+				(void *)(ptr), (void *)(pitch), w, h, element);                \
+		if (rc != FM_CUDA_NOT_MANAGED)                                                 \
+			return rc;                                                             \
 		if (!fm_cuda_mem_begin(&m, FM_MEM_PLAIN, times(fm_cuda_mem_round(w, 512), h))) \
 			return FM_CU_ERROR_OUT_OF_MEMORY;                                      \
 		rc = NEXT(symbol, CALL_ARGS(params));                                          \
@@ -202,16 +211,20 @@ static uint64_t bytes_of_old_3d(const struct CUDA_ARRAY3D_DESCRIPTOR_v1_st *what
 
 /* The driver waits in them until no kernel uses the memory. It may hold locks meanwhile that
  * guarded launches need in order to be made again. */
-#define RELEASE_IN(space, symbol, params, handle)                                         \
-	fm_cu_result symbol CALL_PARAMS(params)                                           \
-	{                                                                                 \
-		struct fm_cu_turnstile *t =                                               \
-			FM_LIKELY(!fm_cu_inside) ? fm_cuda_wait_begin(NULL) : NULL;       \
-		struct fm_cuda_ending e = fm_cuda_mem_take(space, (uintptr_t)(handle));   \
-		fm_cu_result rc = fm_cuda_mem_ended(&e, NEXT(symbol, CALL_ARGS(params))); \
-                                                                                          \
-		fm_cu_wait_end(t);                                                        \
-		return rc;                                                                \
+#define RELEASE_IN(space, symbol, params, handle, managed)                      \
+	fm_cu_result symbol CALL_PARAMS(params)                                 \
+	{                                                                       \
+		fm_cu_result rc = managed;                                      \
+		struct fm_cu_turnstile *t;                                      \
+		struct fm_cuda_ending e;                                        \
+                                                                                \
+		if (rc != FM_CUDA_NOT_MANAGED)                                  \
+			return rc;                                              \
+		t = FM_LIKELY(!fm_cu_inside) ? fm_cuda_wait_begin(NULL) : NULL; \
+		e = fm_cuda_mem_take(space, (uintptr_t)(handle));               \
+		rc = fm_cuda_mem_ended(&e, NEXT(symbol, CALL_ARGS(params)));    \
+		fm_cu_wait_end(t);                                              \
+		return rc;                                                      \
 	}
 #define RELEASE_HOST(symbol, params, handle)                                        \
 	fm_cu_result symbol CALL_PARAMS(params)                                     \
@@ -223,10 +236,12 @@ static uint64_t bytes_of_old_3d(const struct CUDA_ARRAY3D_DESCRIPTOR_v1_st *what
 		fm_cu_wait_end(t);                                                  \
 		return rc;                                                          \
 	}
-#define RELEASE_DEVICE(symbol, params, ptr)  RELEASE_IN(FM_CUDA_ADDRESS, symbol, params, ptr)
-#define RELEASE_ARRAY(symbol, params, array) RELEASE_IN(FM_CUDA_ARRAY, symbol, params, array)
-#define RELEASE_ORDERED(...)                 /* pools.c */
-#define RELEASE_(...)                        /* by hand: pools.c, handles.c */
+#define RELEASE_DEVICE(symbol, params, ptr) \
+	RELEASE_IN(FM_CUDA_ADDRESS, symbol, params, ptr, fm_cuda_managed_free(ptr))
+#define RELEASE_ARRAY(symbol, params, array) \
+	RELEASE_IN(FM_CUDA_ARRAY, symbol, params, array, FM_CUDA_NOT_MANAGED)
+#define RELEASE_ORDERED(...) /* pools.c */
+#define RELEASE_(...)        /* by hand: pools.c, handles.c */
 #define ON_release(symbol, per_thread, name, since, note, params, what, ...) \
 	RELEASE_##what(symbol, params, __VA_ARGS__)
 #include "api/cuda/calls.def"

@@ -5,6 +5,7 @@
  * nowhere, even when its context has ended. What is kept by an exported descriptor alone is not
  * seen.
  */
+#include "api/cuda/shim/managed/managed.h"
 #include "memory.h"
 #include <stdlib.h>
 
@@ -204,8 +205,12 @@ fm_cu_result cuMemUnmap(CUdeviceptr ptr, size_t size)
 /* The driver gives the same handle for the same memory. */
 fm_cu_result cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
-	fm_cu_result rc = NEXT(cuMemRetainAllocationHandle, (handle, addr));
 	struct fm_cuda_vmm *v;
+	fm_cu_result rc;
+
+	/* A handle can be mapped elsewhere, and would be another's after a move. */
+	fm_cuda_managed_pin((uintptr_t)addr, FM_MEM_PIN_RETAINED);
+	rc = NEXT(cuMemRetainAllocationHandle, (handle, addr));
 
 	if (rc != FM_CU_SUCCESS)
 		return rc;

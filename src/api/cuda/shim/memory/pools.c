@@ -6,6 +6,7 @@
  * back, and that is when the driver can use it for something else. A driver that does not tell has
  * the sum of the program's allocations counted instead.
  */
+#include "api/cuda/shim/managed/managed.h"
 #include "api/cuda/shim/order.h"
 #include "memory.h"
 #include <pthread.h>
@@ -365,11 +366,14 @@ static struct fm_cuda_ending order_take(CUdeviceptr ptr, CUstream stream, bool p
 #define RELEASE_ORDERED(symbol, per_thread, params, ptr, stream)                 \
 	fm_cu_result symbol CALL_PARAMS(params)                                  \
 	{                                                                        \
-		struct fm_cuda_ending e = order_take(ptr, stream, per_thread);   \
-		struct fm_cuda_order order =                                     \
-			fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN); \
-		fm_cu_result rc;                                                 \
+		fm_cu_result rc = fm_cuda_managed_free_later(ptr);               \
+		struct fm_cuda_order order;                                      \
+		struct fm_cuda_ending e;                                         \
                                                                                  \
+		if (rc != FM_CUDA_NOT_MANAGED)                                   \
+			return rc;                                               \
+		e = order_take(ptr, stream, per_thread);                         \
+		order = fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN); \
 		fm_cu_inside++;                                                  \
 		rc = NEXT(symbol, CALL_ARGS(params));                            \
 		fm_cu_inside--;                                                  \

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Allocations of managed memory, and what ends with what. */
+#include "managed.h"
+#include "api/cuda/core/memory/host.h"
+#include "api/cuda/shim/guard/guarded.h"
+#include "base/lockorder.h"
+#include "xqueue/rest.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#define DEVICES FM_CUDA_MEM_DEVICES
+
+static struct {
+	pthread_mutex_t lock; /* while an arena is made, and over what the ledger is told */
+	struct fm_cuda_managed device[DEVICES];
+	_Atomic unsigned reached; /* devices from here on have no arena */
+	_Atomic bool refused;
+	struct late {
+		struct late *next;
+		CUdeviceptr at;
+	} *late; /* blocks that are to be freed when nothing uses them any more */
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(all.lock, CUDA_MANAGED);
+
+/* --- whether --- */
+
+static bool wished;
+static enum fm_mem_trouble refusal;
+
+static void look(void)
+{
+	const char *said = secure_getenv("FERMATA_MEMORY");
+
+	wished = said && *said && strcmp(said, "0") != 0 && !fm_client_switched_off();
+	if (wished && fm_cuda_managed_ranks())
+		refusal = FM_MEM_REFUSED_RANKS;
+	else if (wished && fm_cuda_managed_tools())
+		refusal = FM_MEM_REFUSED_TOOL;
+}
+
+static void look_once(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, look);
+}
+
+bool fm_cuda_manages(void)
+{
+	look_once();
+	return wished && !refusal && !atomic_load_explicit(&all.refused, memory_order_relaxed);
+}
+
+/* --- what the ledger is told --- */
+
+static void note_trouble(int row, enum fm_mem_trouble trouble)
+{
+	struct fm_client *c = fm_shim_has_client();
+	struct fm_ledger_device *d = c ? fm_account_row(c, row) : NULL;
+
+	if (d)
+		atomic_store(&d->trouble, (uint32_t)trouble);
+}
+
+static void note_one(struct fm_cuda_managed *m, void *trouble)
+{
+	note_trouble(m->row, *(enum fm_mem_trouble *)trouble);
+}
+
+void fm_cuda_managed_trouble(enum fm_mem_trouble trouble)
+{
+	fm_cuda_managed_each(note_one, &trouble);
+}
+
+void fm_cuda_managed_tell(struct fm_cuda_managed *m)
+{
+	struct fm_client *c = fm_shim_has_client();
+	struct fm_ledger_device *d = c ? fm_account_row(c, m->row) : NULL;
+	struct fm_cu_arena_sums s;
+
+	if (!d)
+		return;
+	pthread_mutex_lock(&all.lock);
+	fm_cu_arena_sum(atomic_load(&m->arena), &s);
+	atomic_store(&d->resident, s.here - FM_MIN(s.here, s.pinned));
+	atomic_store(&d->host, s.host);
+	pthread_mutex_unlock(&all.lock);
+}
+
+static __thread bool changed __attribute__((tls_model("initial-exec")));
+
+static int claim(void *arg, uint64_t bytes, unsigned pinned)
+{
+	struct fm_cuda_managed *m = arg;
+	const struct fm_cuda_mem_at at = {
+		.c = fm_shim_has_client(), .dev = m->dev, .row = m->row};
+
+	changed = true;
+	return fm_cuda_mem_claim(&at, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, bytes)
+		       ? 0
+		       : -ENOMEM;
+}
+
+static void unclaim(void *arg, uint64_t bytes, unsigned pinned)
+{
+	struct fm_cuda_managed *m = arg;
+
+	changed = true;
+	fm_cuda_mem_differs(m->row, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE,
+		-(int64_t)bytes);
+}
+
+/* --- arenas --- */
+
+void fm_cuda_managed_each(void (*fn)(struct fm_cuda_managed *m, void *arg), void *arg)
+{
+	unsigned n = atomic_load(&all.reached);
+
+	for (unsigned i = 0; i < n; i++)
+		if (atomic_load(&all.device[i].arena))
+			fn(&all.device[i], arg);
+}
+
+/* Processes that share a context (MPS) see each other's mistakes: not tried yet. */
+#define ATTRIBUTE_VMM 102
+static bool has_what_it_takes(const struct fm_cu_driver *cu, CUdevice dev)
+{
+	int vmm = 0;
+
+	return cu->device_get_attribute &&
+	       !cu->device_get_attribute(&vmm, ATTRIBUTE_VMM, dev) && vmm &&
+	       !fm_cu_shares_context(cu);
+}
+
+static FM_COLD void refuse(int row, enum fm_mem_trouble why)
+{
+	atomic_store(&all.refused, true);
+	note_trouble(row, why);
+}
+
+/* Lock held. */
+static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *at)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	const struct fm_cu_arena_use use = {claim, unclaim, m, fm_cu_host_most()};
+	struct fm_cu_arena *a = NULL;
+
+	m->dev = at->dev;
+	m->row = at->row;
+	if (!has_what_it_takes(cu, at->dev) ||
+		fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use)) {
+		refuse(at->row, FM_MEM_REFUSED);
+		return;
+	}
+	fm_cu_turnstile(at->ctx, true);
+	atomic_store(&m->arena, a);
+	fm_cuda_managed_pin_new(m);
+	if (atomic_load(&all.reached) <= (unsigned)at->dev)
+		atomic_store(&all.reached, (unsigned)at->dev + 1);
+}
+
+/* The arena of the current context's device. NULL: what is allocated there is the driver's: the
+ * process cannot rest, or the arena is another context's. */
+static struct fm_cuda_managed *here(void)
+{
+	struct fm_cuda_mem_at at = fm_cuda_mem_here();
+	struct fm_cuda_managed *m;
+	struct fm_cu_arena *a;
+	bool ours;
+
+	if (!at.c || !at.ctx || (unsigned)at.dev >= DEVICES)
+		return NULL;
+	if (!fm_rest_able(at.c)) {
+		refuse(at.row, FM_MEM_REFUSED);
+		return NULL;
+	}
+	m = &all.device[at.dev];
+	pthread_mutex_lock(&all.lock);
+	if (!atomic_load(&m->arena))
+		make_arena(m, &at);
+	a = atomic_load(&m->arena);
+	if (a && !fm_cu_arena_context(a)) {
+		fm_cu_arena_context_is(a, at.ctx);
+		fm_cu_turnstile(at.ctx, true);
+	}
+	ours = a && fm_cu_arena_context(a) == at.ctx;
+	pthread_mutex_unlock(&all.lock);
+	return ours ? m : NULL;
+}
+
+/* --- blocks --- */
+
+/* While a graph is captured, a thread may allocate only if it has relaxed its mode: the driver says
+ * what becomes of the others. */
+static bool may_allocate(void)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	int mode;
+
+	if (FM_LIKELY(!atomic_load(&fm_cu_captures)))
+		return true;
+	mode = fm_cu_enter(cu);
+	fm_cu_leave(cu, mode);
+	return mode == FM_CU_CAPTURE_MODE_RELAXED;
+}
+
+static void tell_if_changed(struct fm_cuda_managed *m)
+{
+	if (changed)
+		fm_cuda_managed_tell(m);
+}
+
+static void give(struct fm_cuda_managed *m, CUdeviceptr at)
+{
+	unsigned shard = fm_rest_call_begin(fm_shim_has_client());
+
+	changed = false;
+	fm_cu_inside++;
+	fm_cu_arena_free(atomic_load(&m->arena), at);
+	fm_cu_inside--;
+	fm_rest_call_end(fm_shim_has_client(), shard);
+	tell_if_changed(m);
+}
+
+/* True: it was to be freed later. Now it is not. */
+static bool late_take(CUdeviceptr at)
+{
+	struct late **l, *it = NULL;
+
+	pthread_mutex_lock(&all.lock);
+	for (l = &all.late; *l && (*l)->at != at; l = &(*l)->next)
+		;
+	if ((it = *l))
+		*l = it->next;
+	pthread_mutex_unlock(&all.lock);
+	free(it);
+	return it;
+}
+
+/* Those of that device, out of the list. */
+static struct late *late_cut(struct fm_cuda_managed *m)
+{
+	struct late *cut = NULL, **l, *it;
+	struct fm_cu_block block;
+
+	pthread_mutex_lock(&all.lock);
+	for (l = &all.late; (it = *l);) {
+		if (fm_cuda_managed_find(it->at, &block) != m) {
+			l = &it->next;
+			continue;
+		}
+		*l = it->next;
+		it->next = cut;
+		cut = it;
+	}
+	pthread_mutex_unlock(&all.lock);
+	return cut;
+}
+
+/* The device's work has ended, or its context has: then `gives` is false. */
+static void late_give(struct fm_cuda_managed *m, bool gives)
+{
+	struct late *l = late_cut(m), *next;
+
+	for (; l; l = next) {
+		next = l->next;
+		if (gives)
+			give(m, l->at);
+		free(l);
+	}
+}
+
+/* The driver returns when the context has finished what it has, and so do we: nothing uses the
+ * block any more. */
+static fm_cu_result finish(struct fm_cuda_managed *m)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	CUcontext ctx = fm_cu_arena_context(atomic_load(&m->arena)), old;
+	bool push = fm_cuda_current() != ctx;
+	fm_cu_result rc = FM_CU_SUCCESS;
+
+	if (push)
+		rc = cu->ctx_push(ctx);
+	if (rc)
+		return rc;
+	rc = cuCtxSynchronize(); /* ours: it waits for gates outside the driver */
+	if (push)
+		cu->ctx_pop(&old);
+	return rc;
+}
+
+static bool has_late(void)
+{
+	bool some;
+
+	pthread_mutex_lock(&all.lock);
+	some = all.late;
+	pthread_mutex_unlock(&all.lock);
+	return some && !atomic_load(&fm_cu_captures);
+}
+
+/* Not while memory is out, for this would take what others were given. */
+static int take(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
+{
+	unsigned shard = fm_rest_call_begin(fm_shim_has_client());
+	int rc;
+
+	changed = false;
+	fm_cu_inside++;
+	rc = fm_cu_arena_alloc(atomic_load(&m->arena), size, p);
+	fm_cu_inside--;
+	fm_rest_call_end(fm_shim_has_client(), shard);
+	tell_if_changed(m);
+	return rc;
+}
+
+fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size)
+{
+	struct fm_cuda_managed *m;
+	CUdeviceptr p;
+	int rc;
+
+	if (fm_cu_inside || !fm_cuda_manages()) {
+		if (FM_UNLIKELY(wished && refusal) && !fm_cu_inside)
+			note_trouble(fm_cuda_mem_here().row, refusal);
+		return FM_CUDA_NOT_MANAGED;
+	}
+	if (!at || !size || !may_allocate() || !(m = here()))
+		return FM_CUDA_NOT_MANAGED;
+	rc = take(m, size, &p);
+	if (rc == -ENOMEM && has_late() && !finish(m)) {
+		late_give(m, true);
+		rc = take(m, size, &p);
+	}
+	if (rc == -EIO) /* the driver may know a way */
+		return FM_CUDA_NOT_MANAGED;
+	if (rc)
+		return FM_CU_ERROR_OUT_OF_MEMORY;
+	*at = p;
+	return FM_CU_SUCCESS;
+}
+
+/* Rows as the driver makes them. */
+#define PITCH 512
+fm_cu_result fm_cuda_managed_alloc_pitch(
+	CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned element)
+{
+	size_t row, size;
+	fm_cu_result rc;
+
+	if (!pitch || !width || (element != 4 && element != 8 && element != 16) ||
+		width > SIZE_MAX - PITCH)
+		return FM_CUDA_NOT_MANAGED;
+	row = fm_cuda_mem_round(width, PITCH);
+	if (__builtin_mul_overflow(row, height, &size))
+		return FM_CUDA_NOT_MANAGED;
+	rc = fm_cuda_managed_alloc(at, size);
+	if (rc == FM_CU_SUCCESS)
+		*pitch = row;
+	return rc;
+}
+
+struct fm_cuda_managed *fm_cuda_managed_find(CUdeviceptr p, struct fm_cu_block *block)
+{
+	unsigned n = atomic_load_explicit(&all.reached, memory_order_relaxed);
+
+	*block = (struct fm_cu_block){0};
+	for (unsigned i = 0; i < n; i++) {
+		struct fm_cu_arena *a = atomic_load(&all.device[i].arena);
+		struct fm_cu_range r = a ? fm_cu_arena_range(a) : (struct fm_cu_range){0};
+
+		if (p - r.at >= r.size)
+			continue;
+		fm_cu_arena_find(a, p, block);
+		return &all.device[i];
+	}
+	return NULL;
+}
+
+fm_cu_result fm_cuda_managed_free(CUdeviceptr at)
+{
+	struct fm_cu_block block;
+	struct fm_cuda_managed *m;
+	fm_cu_result rc;
+
+	if (fm_cu_inside || !atomic_load_explicit(&all.reached, memory_order_relaxed))
+		return FM_CUDA_NOT_MANAGED;
+	m = fm_cuda_managed_find(at, &block);
+	if (!m)
+		return FM_CUDA_NOT_MANAGED;
+	if (block.at != at || !block.size)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (FM_UNLIKELY(atomic_load(&fm_cu_captures))) /* nothing may be waited for */
+		return fm_cuda_managed_free_later(at);
+	rc = finish(m);
+	if (rc)
+		return rc;
+	late_take(at);
+	give(m, at);
+	late_give(m, true);
+	return FM_CU_SUCCESS;
+}
+
+/* The program says that the block is free when a stream has come so far. Until all of the context
+ * has come to a rest it stays. */
+fm_cu_result fm_cuda_managed_free_later(CUdeviceptr at)
+{
+	struct fm_cu_block block;
+	struct late *l;
+
+	if (fm_cu_inside || !atomic_load_explicit(&all.reached, memory_order_relaxed) ||
+		!fm_cuda_managed_find(at, &block))
+		return FM_CUDA_NOT_MANAGED;
+	l = block.at == at && block.size && !late_take(at) ? malloc(sizeof(*l)) : NULL;
+	if (!l)
+		return FM_CU_ERROR_INVALID_VALUE;
+	l->at = at;
+	pthread_mutex_lock(&all.lock);
+	l->next = all.late;
+	all.late = l;
+	pthread_mutex_unlock(&all.lock);
+	return FM_CU_SUCCESS;
+}
+
+/* --- ends --- */
+
+static void one_ends(struct fm_cuda_managed *m, void *ctx)
+{
+	if (fm_cu_arena_context(atomic_load(&m->arena)) == ctx)
+		fm_cuda_mover_context_ends(m);
+}
+
+void fm_cuda_managed_context_ends(CUcontext ctx)
+{
+	if (ctx)
+		fm_cuda_managed_each(one_ends, ctx);
+}
+
+static void one_gone(struct fm_cuda_managed *m, void *ctx)
+{
+	struct fm_cu_arena *a = atomic_load(&m->arena);
+
+	if (fm_cu_arena_context(a) != ctx)
+		return;
+	late_give(m, false);
+	fm_cu_inside++;
+	fm_cu_arena_context_gone(a);
+	fm_cu_inside--;
+	fm_cuda_managed_tell(m);
+}
+
+void fm_cuda_managed_context_gone(CUcontext ctx)
+{
+	if (ctx)
+		fm_cuda_managed_each(one_gone, ctx);
+}
+
+/* The child has no context of its parent's, and none of its memory. */
+void fm_cuda_managed_fork_child(void)
+{
+	all.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	atomic_store(&all.reached, 0);
+	for (unsigned i = 0; i < DEVICES; i++)
+		atomic_store(&all.device[i].arena, NULL);
+	fm_cuda_mover_fork_child();
+}

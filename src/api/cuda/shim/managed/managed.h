@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory of the program that may move, where that was asked for (FERMATA_MEMORY): it is in arenas
+ * of ours (core/memory), one for each device, and a thread of ours moves it when the daemon wishes
+ * it elsewhere. The program's pointers stay what they are, and what it asks about them is answered
+ * as the driver answers for memory of cuMemAlloc().
+ *
+ * Nothing of this is seen by other programs: fm_cuda_manages() is false there.
+ *
+ * Owns: the arenas, and the mover's thread (mover.c).
+ *
+ * Locks: `all.lock` (managed.c), while an arena is made; `moves.lock` (mover.c), while memory moves.
+ *
+ * Threads: any thread of the program; the agent, which wakes the mover; the mover.
+ *
+ * Fails open: what cannot be managed is the driver's own memory, as it always was.
+ */
+#pragma once
+#include "api/cuda/core/memory/arena.h"
+#include "api/cuda/shim/memory/memory.h"
+#include "api/cuda/shim/shim.h"
+
+/* Is the program's memory to be managed? The same from the first call on, except that it can become
+ * false when the client is made and does not have what is needed. */
+bool fm_cuda_manages(void);
+
+/* What is known of a device whose memory is managed. */
+struct fm_cuda_managed {
+	_Atomic(struct fm_cu_arena *) arena; /* NULL: not made yet; it is never freed */
+	CUdevice dev;
+	int row; /* of fm_account_device() */
+};
+
+/* --- managed.c --- */
+
+/* Instead of the driver's call. FM_CUDA_NOT_MANAGED: make that. */
+#define FM_CUDA_NOT_MANAGED (-1)
+fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size);
+fm_cu_result fm_cuda_managed_alloc_pitch(
+	CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned element);
+fm_cu_result fm_cuda_managed_free(CUdeviceptr at);
+fm_cu_result fm_cuda_managed_free_later(CUdeviceptr at); /* in the order of a stream */
+
+/* The device whose memory the address is in, and the block around it; NULL: it is not managed.
+ * block->size is 0 where nothing is allocated. */
+struct fm_cuda_managed *fm_cuda_managed_find(CUdeviceptr p, struct fm_cu_block *block);
+
+/* All that there are: fn is called for each device whose arena has been made. */
+void fm_cuda_managed_each(void (*fn)(struct fm_cuda_managed *m, void *arg), void *arg);
+
+/* The context ends: before and after the driver's call. */
+void fm_cuda_managed_context_ends(CUcontext ctx);
+void fm_cuda_managed_context_gone(CUcontext ctx);
+void fm_cuda_managed_fork_child(void);
+
+/* Why memory is not where it is wished to be, or not managed: for all devices, or for one. */
+void fm_cuda_managed_trouble(enum fm_mem_trouble trouble);
+/* Writes to the ledger where the memory is. */
+void fm_cuda_managed_tell(struct fm_cuda_managed *m);
+
+/* --- pins.c --- */
+
+/* The block stays on the device from now on, for a reason. Memory that is out comes in first. */
+void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why);
+/* So does all of it, also what is allocated later. */
+void fm_cuda_managed_pin_all(enum fm_mem_kind why);
+void fm_cuda_managed_pin_new(struct fm_cuda_managed *m); /* a new arena */
+bool fm_cuda_managed_all_pinned(void);
+/* The program is given that table of the driver's functions. */
+void fm_cuda_managed_table(const struct fm_cu_uuid *id);
+/* Is a library loaded that reaches memory by ways of its own? Any thread but the agent. */
+bool fm_cuda_managed_engines(void);
+/* Does a tool that follows the program's memory look into it? */
+bool fm_cuda_managed_tools(void);
+/* Is the program one of several ranks, or does it have several devices by its settings? */
+bool fm_cuda_managed_ranks(void);
+
+/* --- mover.c --- */
+
+/* The agent has looked around: the daemon may wish memory to be elsewhere, or be gone. */
+void fm_cuda_mover_look(struct fm_client *c);
+/* The context of that arena ends, and no move is under way in it from now on. */
+void fm_cuda_mover_context_ends(struct fm_cuda_managed *m);
+void fm_cuda_mover_fork_child(void);

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The thread that moves memory. There is none until something has to move. It asks for a rest of
+ * the process (xqueue/rest.h), copies and unmaps; on the way back it maps and copies, and only then
+ * the rest ends.
+ *
+ * Memory is out while the daemon wishes so. Without a daemon, and when the process exits, it comes
+ * in; until then nothing of the process runs.
+ */
+#include "api/cuda/core/memory/move.h"
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/lockorder.h"
+#include "managed.h"
+#include "xqueue/rest.h"
+#include "xqueue/tune.h"
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* [time] A rest that does not come within this time is given up, and the program goes on; */
+#define REST_MOST (2 * FM_S)
+/* [time] after this time it is tried again. */
+#define AGAIN FM_S
+/* [time] While memory is out: between looks whether the process exits, or the daemon is gone. */
+#define OUT_LOOK (20 * FM_MS)
+/* [time] Between attempts to bring memory in where the device has no room. */
+#define ROOM_MOST (200 * FM_MS)
+
+static struct {
+	pthread_mutex_t lock; /* while memory moves; and what follows */
+	struct fm_cu_move *move[FM_CUDA_MEM_DEVICES];
+	bool gave_up; /* the driver refused; not before another wish */
+	bool full;    /* what may be out is out */
+	uint64_t until; /* coming in waits for room until then */
+
+	_Atomic bool started, stop, resting;
+	_Atomic bool told; /* the wish that the mover was last woken for */
+	_Atomic uint32_t asked; /* a futex: raised whenever there may be something to do */
+} moves = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(moves.lock, CUDA_MOVES);
+
+/* --- what is wished --- */
+
+struct wish {
+	struct fm_client *c;
+	bool out;
+};
+
+static void look_at_wish(struct fm_cuda_managed *m, void *arg)
+{
+	struct wish *w = arg;
+	struct fm_ledger_device *d = fm_account_row(w->c, m->row);
+
+	w->out |= d && atomic_load(&d->wish) == FM_MEM_OUT;
+}
+
+/* Is memory to be out? */
+static bool wanted_out(struct fm_client *c)
+{
+	struct wish w = {.c = c};
+
+	if (!fm_client_connected(c) || fm_rest_is_over(c) || fm_cuda_managed_all_pinned())
+		return false;
+	fm_cuda_managed_each(look_at_wish, &w);
+	return w.out;
+}
+
+static void forget_wish(struct fm_cuda_managed *m, void *c)
+{
+	struct fm_ledger_device *d = fm_account_row(c, m->row);
+
+	if (d)
+		atomic_store(&d->wish, FM_MEM_STAY);
+}
+
+/* --- the moves --- */
+
+static bool goes_out(void *device)
+{
+	(void)device;
+	return !atomic_load(&moves.stop) && wanted_out(fm_shim_has_client());
+}
+
+static bool comes_in(void *device)
+{
+	(void)device;
+	return !atomic_load(&moves.stop) && fm_now() < moves.until &&
+	       !wanted_out(fm_shim_has_client());
+}
+
+static bool goes_on(void *device)
+{
+	return fm_rest_state(fm_shim_has_client()) == FM_REST_MAPPING ? comes_in(device)
+								      : goes_out(device);
+}
+
+static void moved(void *device, bool out, uint64_t bytes)
+{
+	struct fm_cuda_managed *m = device;
+	struct fm_ledger_device *d = fm_account_row(fm_shim_has_client(), m->row);
+
+	if (d)
+		atomic_fetch_add(out ? &d->went_out : &d->came_in, bytes);
+	moves.until = fm_add_sat(fm_now(), ROOM_MOST);
+	fm_cuda_managed_tell(m);
+}
+
+static struct fm_cu_turnstile *turnstile(struct fm_cuda_managed *m)
+{
+	CUcontext ctx = fm_cu_arena_context(atomic_load(&m->arena));
+
+	return ctx ? fm_cu_turnstile(ctx, false) : NULL;
+}
+
+static bool enter(void *device)
+{
+	return fm_cu_visit_begin(turnstile(device));
+}
+
+static void leave(void *device)
+{
+	fm_cu_visit_end(turnstile(device));
+}
+
+static void nap(void *device, uint64_t ns)
+{
+	const struct timespec ts = {.tv_nsec = (long)ns};
+
+	(void)device;
+	nanosleep(&ts, NULL);
+}
+
+static struct fm_cu_move *move_of(struct fm_cuda_managed *m)
+{
+	const struct fm_cu_move_ops ops = {goes_on, moved, enter, leave, nap, m};
+
+	if (!moves.move[m->dev])
+		moves.move[m->dev] = fm_cu_move_create(atomic_load(&m->arena), &ops);
+	return moves.move[m->dev];
+}
+
+struct going {
+	int (*move)(struct fm_cu_move *m);
+	int rc;
+};
+
+static void move_one(struct fm_cuda_managed *m, void *arg)
+{
+	struct going *g = arg;
+	struct fm_cu_move *move;
+	int rc;
+
+	if (!fm_cu_arena_context(atomic_load(&m->arena)))
+		return;
+	move = move_of(m);
+	rc = move ? g->move(move) : -ENOMEM;
+	g->rc = g->rc ? g->rc : rc;
+	fm_cuda_managed_tell(m);
+}
+
+static int move_all(int (*move)(struct fm_cu_move *m))
+{
+	struct going g = {.move = move};
+
+	moves.until = fm_add_sat(fm_now(), ROOM_MOST);
+	fm_cuda_managed_each(move_one, &g);
+	return g.rc;
+}
+
+static void trim_one(struct fm_cuda_managed *m, void *arg)
+{
+	(void)arg;
+	if (moves.move[m->dev])
+		fm_cu_move_trim(moves.move[m->dev]);
+}
+
+/* --- out and in --- */
+
+static uint64_t come_in(struct fm_client *c)
+{
+	int rc;
+
+	fm_rest_mapping(c);
+	rc = move_all(fm_cu_move_in);
+	if (!rc) {
+		fm_cuda_managed_each(trim_one, NULL);
+		fm_rest_end(c);
+		atomic_store(&moves.resting, false);
+		moves.full = false;
+		if (!moves.gave_up)
+			fm_cuda_managed_trouble(FM_MEM_FINE);
+		return FM_NEVER;
+	}
+	if (atomic_load(&moves.stop) || wanted_out(c))
+		return 0;
+	fm_cuda_managed_trouble(rc == -EIO ? FM_MEM_DRIVER : FM_MEM_DEVICE_FULL);
+	return rc == -EIO ? OUT_LOOK : 0;
+}
+
+/* 0: at rest, and memory may be unmapped. -ECANCELED: it is not wished any more. -EBUSY. A rest in
+ * which memory is missing is not ended here. */
+static int rest(struct fm_client *c)
+{
+	bool resting = atomic_load(&moves.resting), began = resting;
+	uint64_t deadline = fm_add_sat(fm_now(), REST_MOST);
+	struct fm_err why = {0};
+	int rc = -EAGAIN;
+
+	while (rc == -EAGAIN && goes_out(NULL)) {
+		rc = began ? 0 : fm_rest_begin(c, deadline, &why);
+		began |= !rc;
+		if (began)
+			rc = fm_rest_moving(c);
+		if (rc == -EAGAIN && fm_now() > deadline)
+			rc = -EBUSY;
+		if (rc == -EAGAIN)
+			nap(NULL, FM_REST_LOOK);
+	}
+	if (rc && !resting)
+		fm_rest_end(c);
+	return rc == -EAGAIN ? -ECANCELED : rc;
+}
+
+static uint64_t go_out(struct fm_client *c)
+{
+	bool first = !atomic_load(&moves.resting);
+	int rc;
+
+	if (moves.gave_up)
+		return FM_NEVER;
+	if (first && fm_cuda_managed_engines()) {
+		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
+		return FM_NEVER;
+	}
+	if (moves.full)
+		return OUT_LOOK;
+	rc = rest(c);
+	if (rc == -EBUSY)
+		fm_cuda_managed_trouble(FM_MEM_NO_REST);
+	if (rc)
+		return rc == -ECANCELED ? 0 : AGAIN;
+	atomic_store(&moves.resting, true);
+	rc = move_all(fm_cu_move_out);
+	if (rc == -ECANCELED)
+		return 0;
+	moves.full = true;
+	moves.gave_up = rc == -EIO;
+	fm_cuda_managed_trouble(rc == -EIO	 ? FM_MEM_DRIVER
+				: rc == -ENOMEM ? FM_MEM_HOST_FULL
+						: FM_MEM_FINE);
+	return moves.gave_up ? come_in(c) : OUT_LOOK;
+}
+
+/* When to look again, if nobody asks. */
+static uint64_t step(struct fm_client *c)
+{
+	uint64_t again;
+	bool out = wanted_out(c);
+
+	pthread_mutex_lock(&moves.lock);
+	if (!out)
+		moves.gave_up = false;
+	if (out)
+		again = go_out(c);
+	else if (atomic_load(&moves.resting))
+		again = come_in(c);
+	else
+		again = FM_NEVER;
+	pthread_mutex_unlock(&moves.lock);
+	return again;
+}
+
+/* --- the thread --- */
+
+static void wait_for_more(uint32_t seen, uint64_t ns)
+{
+	struct timespec ts = {.tv_sec = (time_t)(ns / FM_S), .tv_nsec = (long)(ns % FM_S)};
+
+	syscall(SYS_futex, &moves.asked, FUTEX_WAIT_PRIVATE, seen, ns == FM_NEVER ? NULL : &ts,
+		NULL, 0);
+}
+
+static void *mover(void *client)
+{
+	prctl(PR_SET_TIMERSLACK, 1ul); /* of this thread alone */
+	for (;;) {
+		uint32_t seen = atomic_load(&moves.asked);
+		uint64_t again = step(client);
+
+		if (again)
+			wait_for_more(seen, again);
+	}
+	return NULL;
+}
+
+/* The agent's signals are blocked, and so are those of the thread that it makes. */
+static bool start(struct fm_client *c)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 256 * 1024);
+	rc = pthread_create(&thread, &attr, mover, c);
+	pthread_attr_destroy(&attr);
+	return !rc;
+}
+
+/* A daemon that is gone wishes nothing any more, and the next one begins anew. */
+void fm_cuda_mover_look(struct fm_client *c)
+{
+	bool out;
+
+	if (!fm_cuda_manages() || c != fm_shim_has_client())
+		return;
+	if (!fm_client_connected(c))
+		fm_cuda_managed_each(forget_wish, c);
+	out = wanted_out(c);
+	if (out == atomic_load(&moves.told))
+		return;
+	if (!atomic_load(&moves.started) && !start(c))
+		return;
+	atomic_store(&moves.started, true);
+	atomic_store(&moves.told, out);
+	atomic_fetch_add(&moves.asked, 1);
+	syscall(SYS_futex, &moves.asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* What is out of that context's memory is nobody's any more. */
+void fm_cuda_mover_context_ends(struct fm_cuda_managed *m)
+{
+	FM_NO_CANCEL;
+
+	atomic_store(&moves.stop, true);
+	pthread_mutex_lock(&moves.lock);
+	atomic_store(&moves.stop, false);
+	if (moves.move[m->dev]) {
+		fm_cu_move_end(moves.move[m->dev], false);
+		moves.move[m->dev] = NULL;
+	}
+	pthread_mutex_unlock(&moves.lock);
+}
+
+void fm_cuda_mover_fork_child(void)
+{
+	moves.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	for (unsigned i = 0; i < FM_CUDA_MEM_DEVICES; i++)
+		moves.move[i] = NULL;
+	moves.gave_up = moves.full = false;
+	atomic_store(&moves.started, false);
+	atomic_store(&moves.told, false);
+	atomic_store(&moves.stop, false);
+	atomic_store(&moves.resting, false);
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the program asks about managed memory: answered as the driver answers for memory of
+ * cuMemAlloc(), also while it is out. And calls after which something else reaches the memory: it is
+ * pinned before them.
+ */
+#include "managed.h"
+#include "xqueue/rest.h"
+
+enum { /* CUpointer_attribute */
+	OF_CONTEXT = 1,
+	OF_TYPE,
+	OF_DEVICE_POINTER,
+	OF_HOST_POINTER,
+	OF_SYNC = 6,
+	OF_ID,
+	OF_UNIFIED,
+	OF_ORDINAL,
+	OF_IPC,
+	OF_START,
+	OF_SIZE,
+	OF_MAPPED,
+	OF_FLAGS = 16,
+	OF_POOL = 17,
+};
+#define TYPE_DEVICE       2u /* CU_MEMORYTYPE_DEVICE */
+#define READ_AND_WRITE    3  /* CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE */
+#define NOTHING_IS_THERE  500 /* CUDA_ERROR_NOT_FOUND */
+
+struct asked {
+	struct fm_cuda_managed *of;
+	struct fm_cu_block block;
+	CUdeviceptr p;
+};
+
+/* False: the driver knows the answer. */
+static bool is_managed(struct asked *a, CUdeviceptr p)
+{
+	a->p = p;
+	a->of = fm_cu_inside ? NULL : fm_cuda_managed_find(p, &a->block);
+	return a->of;
+}
+
+#define ANSWER(type, value)                             \
+	do {                                            \
+		*(type *)data = (type)(value);          \
+		return true;                            \
+	} while (0)
+
+/* False: no answer of ours. Such memory cannot be passed to another process, and says so. */
+static bool answer(const struct asked *a, int attribute, void *data)
+{
+	switch (attribute) {
+	case OF_CONTEXT:
+		ANSWER(CUcontext, fm_cu_arena_context(atomic_load(&a->of->arena)));
+	case OF_TYPE:
+		ANSWER(unsigned, TYPE_DEVICE);
+	case OF_DEVICE_POINTER:
+		ANSWER(CUdeviceptr, a->p);
+	case OF_ID:
+		ANSWER(unsigned long long, a->block.id);
+	case OF_SYNC:
+	case OF_UNIFIED:
+	case OF_IPC:
+		ANSWER(unsigned char, 0);
+	case OF_ORDINAL:
+		ANSWER(int, a->of->dev);
+	case OF_START:
+		ANSWER(CUdeviceptr, a->block.at);
+	case OF_SIZE:
+		ANSWER(size_t, a->block.size);
+	case OF_MAPPED:
+		ANSWER(unsigned char, 1);
+	case OF_FLAGS:
+		ANSWER(int, READ_AND_WRITE);
+	case OF_POOL:
+		ANSWER(void *, NULL);
+	default:
+		return false;
+	}
+}
+
+/* The driver answers, when the memory is there. */
+#define WHEN_THERE(call)                                                        \
+	({                                                                      \
+		unsigned shard = fm_rest_call_begin(fm_shim_has_client());      \
+		fm_cu_result is = call;                                         \
+                                                                                \
+		fm_rest_call_end(fm_shim_has_client(), shard);                  \
+		is;                                                             \
+	})
+
+fm_cu_result cuPointerGetAttribute(void *data, int attribute, CUdeviceptr p)
+{
+	struct asked a;
+
+	if (FM_LIKELY(!is_managed(&a, p)))
+		return NEXT(cuPointerGetAttribute, (data, attribute, p));
+	if (!data || !a.block.size || attribute == OF_HOST_POINTER)
+		return FM_CU_ERROR_INVALID_VALUE;
+	if (answer(&a, attribute, data))
+		return FM_CU_SUCCESS;
+	return WHEN_THERE(NEXT(cuPointerGetAttribute, (data, attribute, p)));
+}
+
+/* Where nothing is allocated the answers are those for an address that the driver does not know. */
+fm_cu_result cuPointerGetAttributes(unsigned n, int *attributes, void **data, CUdeviceptr p)
+{
+	struct asked a;
+	fm_cu_result rc = FM_CU_SUCCESS;
+
+	if (FM_LIKELY(!is_managed(&a, p)) || !attributes || !data)
+		return NEXT(cuPointerGetAttributes, (n, attributes, data, p));
+	if (!a.block.size)
+		return NEXT(cuPointerGetAttributes, (n, attributes, data, FM_CUDA_MEM_GRANULE / 2));
+	for (unsigned i = 0; i < n && !rc; i++) {
+		if (attributes[i] == OF_HOST_POINTER)
+			*(void **)data[i] = NULL;
+		else if (!answer(&a, attributes[i], data[i]))
+			rc = WHEN_THERE(NEXT(
+				cuPointerGetAttributes, (1, &attributes[i], &data[i], p)));
+	}
+	return rc;
+}
+
+/* The one that can be set makes copies synchronous, for devices that read the memory themselves. The
+ * driver has it for its own memory alone, and says so. */
+fm_cu_result cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr p)
+{
+	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED);
+	return NEXT(cuPointerSetAttribute, (value, attribute, p));
+}
+
+fm_cu_result cuMemGetAddressRange_v2(CUdeviceptr *at, size_t *size, CUdeviceptr p)
+{
+	struct asked a;
+
+	if (FM_LIKELY(!is_managed(&a, p)))
+		return NEXT(cuMemGetAddressRange_v2, (at, size, p));
+	if (!a.block.size)
+		return NOTHING_IS_THERE;
+	if (at)
+		*at = a.block.at;
+	if (size)
+		*size = a.block.size;
+	return FM_CU_SUCCESS;
+}
+
+/* --- what passes memory on --- */
+
+/* The driver has no such handle for this memory. */
+fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
+{
+	struct asked a;
+
+	if (is_managed(&a, p))
+		fm_cuda_managed_trouble(FM_MEM_REFUSED_IPC);
+	return NEXT(cuIpcGetMemHandle, (handle, p));
+}
+
+fm_cu_result cuMemGetHandleForAddressRange(
+	void *handle, CUdeviceptr p, size_t size, int type, unsigned long long flags)
+{
+	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED);
+	return NEXT(cuMemGetHandleForAddressRange, (handle, p, size, type, flags));
+}
+
+/* The driver's own tables of functions: what is called in them is not seen. */
+fm_cu_result cuGetExportTable(const void **table, const struct fm_cu_uuid *id)
+{
+	if (id && !fm_cu_inside)
+		fm_cuda_managed_table(id);
+	return NEXT(cuGetExportTable, (table, id));
+}

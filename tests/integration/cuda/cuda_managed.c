@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A program whose memory moves: it allocates, fills and checks as it is told (cuda_job.h).
+ *
+ *   alloc MIB    one more block; with 0 a small one. Answers "no memory" if there is none
+ *   pitch ROWS   one more block, of rows
+ *   free N       block N; free -1: twice the first, and in its middle: both must be refused
+ *   fill SEED    all blocks, by copies and kernels
+ *   check SEED   all blocks hold that
+ *   ask 0        what the driver says of the blocks must be what it says of its own memory
+ *   hang MS      a kernel that takes so long, which is not waited for
+ *   words 0      a stream waits for a word of the first block
+ *   ipc 0        a handle of the first block for another process must be refused
+ *   table 0      asks for a table of the driver's that nobody knows
+ *   spin N       N short kernels
+ *   end 0        ends the context, and begins anew
+ */
+#include "base/util.h"
+#include "cuda_job.h"
+
+#define BLOCKS 64
+#define MIB    ((size_t)1 << 20)
+#define SAMPLE 4096u /* words that are written and compared at a time */
+
+static struct {
+	CUdeviceptr at[BLOCKS];
+	size_t size[BLOCKS];
+	int n;
+} mine;
+
+static void keep(fm_cu_result rc, CUdeviceptr at, size_t size)
+{
+	if (rc == CU_OUT_OF_MEMORY) {
+		puts("no memory");
+		return;
+	}
+	cu_check(rc, "allocation", __FILE__, __LINE__);
+	if (mine.n == BLOCKS)
+		die("too many blocks");
+	mine.at[mine.n] = at;
+	mine.size[mine.n++] = size;
+}
+
+static void do_alloc(struct job *j, int mib)
+{
+	size_t size = mib ? (size_t)mib * MIB : 4096;
+	CUdeviceptr at = 0;
+	fm_cu_result rc = cu.cuMemAlloc_v2(&at, size);
+
+	(void)j;
+	keep(rc, at, size);
+}
+
+static void do_pitch(struct job *j, int rows)
+{
+	CUdeviceptr at = 0;
+	size_t pitch = 0;
+	fm_cu_result rc = cu.cuMemAllocPitch_v2(&at, &pitch, 1000, (size_t)rows, 4);
+
+	(void)j;
+	keep(rc, at, pitch * (size_t)rows);
+	if (pitch != 1024)
+		die("a pitch of %zu", pitch);
+}
+
+static void do_free(struct job *j, int n)
+{
+	(void)j;
+	if (n >= 0) {
+		CU(cuMemFree_v2(mine.at[n]));
+		mine.at[n] = mine.at[--mine.n];
+		mine.size[n] = mine.size[mine.n];
+		return;
+	}
+	if (!cu.cuMemFree_v2(mine.at[0] + 512))
+		die("the middle of a block was freed");
+	CU(cuMemFree_v2(mine.at[0]));
+	if (!cu.cuMemFree_v2(mine.at[0]))
+		die("a block was freed twice");
+	mine.at[0] = mine.at[--mine.n];
+	mine.size[0] = mine.size[mine.n];
+}
+
+static size_t next(const struct job *j, size_t at, size_t size)
+{
+	(void)j;
+	return at + SAMPLE * 4 == size ? size : FM_MIN(at + MIB / 2, size - SAMPLE * 4);
+}
+
+static void pattern(uint32_t *words, int block, size_t at, int seed)
+{
+	seed_words(words, SAMPLE, (uint32_t)seed * 2654435761u + (uint32_t)block * 977 +
+					  (uint32_t)(at / 512));
+}
+
+/* The size of a block is at least that of a sample... */
+static size_t sample_of(size_t size)
+{
+	return FM_MIN(size, SAMPLE * sizeof(uint32_t));
+}
+
+static void do_fill(struct job *j, int seed)
+{
+	uint32_t words[SAMPLE];
+
+	for (int i = 0; i < mine.n; i++)
+		for (size_t at = 0; at < mine.size[i];
+			at = mine.size[i] < SAMPLE * 4 ? mine.size[i] : next(j, at, mine.size[i])) {
+			pattern(words, i, at, seed);
+			CU(cuMemcpyHtoDAsync_v2(
+				mine.at[i] + at, words, sample_of(mine.size[i]), j->s));
+			CU(cuStreamSynchronize(j->s));
+		}
+}
+
+static void do_check(struct job *j, int seed)
+{
+	uint32_t words[SAMPLE], is[SAMPLE];
+
+	for (int i = 0; i < mine.n; i++)
+		for (size_t at = 0; at < mine.size[i];
+			at = mine.size[i] < SAMPLE * 4 ? mine.size[i] : next(j, at, mine.size[i])) {
+			pattern(words, i, at, seed);
+			CU(cuMemcpyDtoHAsync_v2(
+				is, mine.at[i] + at, sample_of(mine.size[i]), j->s));
+			CU(cuStreamSynchronize(j->s));
+			if (memcmp(words, is, sample_of(mine.size[i])))
+				die("block %d differs at %zu", i, at);
+		}
+}
+
+static void do_ask(struct job *j, int n)
+{
+	int which[] = {CU_POINTER_TYPE, CU_POINTER_HOST, CU_POINTER_SIZE};
+	void *host = &host;
+	unsigned type, types;
+	size_t size, sizes;
+	CUdeviceptr base;
+	CUcontext ctx;
+	int ordinal;
+
+	(void)n;
+	for (int i = 0; i < mine.n; i++) {
+		CUdeviceptr p = mine.at[i] + mine.size[i] / 2;
+
+		CU(cuPointerGetAttribute(&type, CU_POINTER_TYPE, p));
+		CU(cuPointerGetAttribute(&ctx, CU_POINTER_CONTEXT, p));
+		CU(cuPointerGetAttribute(&ordinal, CU_POINTER_ORDINAL, p));
+		CU(cuPointerGetAttribute(&base, CU_POINTER_START, p));
+		CU(cuPointerGetAttribute(&size, CU_POINTER_SIZE, p));
+		if (type != CU_MEMORY_DEVICE || ctx != j->c.ctx || ordinal != 0 ||
+			base != mine.at[i] || size != mine.size[i])
+			die("block %d is said to be something else", i);
+		CU(cuPointerGetAttributes(
+			3, which, (void *[]){&types, &host, &sizes}, mine.at[i]));
+		if (types != CU_MEMORY_DEVICE || host || sizes != mine.size[i])
+			die("block %d is said to be something else, all at once", i);
+		CU(cuMemGetAddressRange_v2(&base, &size, p));
+		if (base != mine.at[i] || size != mine.size[i])
+			die("block %d is said to be elsewhere", i);
+	}
+}
+
+static void do_hang(struct job *j, int ms)
+{
+	spin(&j->c, j->s, j->x, (uint64_t)ms * 1000000);
+	puts("hangs");
+}
+
+static void do_words(struct job *j, int n)
+{
+	(void)n;
+	CU(cuStreamWriteValue32_v2(j->s, mine.at[0], 5, 0));
+	CU(cuStreamWaitValue32_v2(j->s, mine.at[0], 5, CU_WAIT_EQ));
+}
+
+static void do_ipc(struct job *j, int n)
+{
+	struct cu_ipc handle;
+
+	(void)j, (void)n;
+	if (!cu.cuIpcGetMemHandle(&handle, mine.at[0]))
+		die("there is a handle");
+}
+
+static void do_table(struct job *j, int n)
+{
+	int (*get)(const void **, const void *) = dlsym(driver_handle(), "cuGetExportTable");
+	const void *table;
+
+	(void)j, (void)n;
+	if (get)
+		get(&table, "nobody knows it.");
+}
+
+static void do_spin(struct job *j, int n)
+{
+	for (int i = 0; i < n; i++)
+		spin(&j->c, j->s, j->x, 20000);
+}
+
+static void do_end(struct job *j, int n)
+{
+	(void)n;
+	conform_close(&j->c);
+	memset(&mine, 0, sizeof(mine));
+	memset(j, 0, sizeof(*j));
+	conform_open(&j->c);
+	begin(j);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct command commands[] = {
+		{"alloc", do_alloc},
+		{"pitch", do_pitch},
+		{"free", do_free},
+		{"fill", do_fill},
+		{"check", do_check},
+		{"ask", do_ask},
+		{"hang", do_hang},
+		{"words", do_words},
+		{"ipc", do_ipc},
+		{"table", do_table},
+		{"spin", do_spin},
+		{"end", do_end},
+		{0},
+	};
+
+	return job_main(argc, argv, commands);
+}
