@@ -4,6 +4,7 @@
  * after it (end); the driver's call is the program's own. order.h has what only orders work.
  */
 #include "api/cuda/shim/graph/graph_guard.h"
+#include "api/cuda/shim/managed/managed.h"
 #include "events.h"
 #include "order.h"
 
@@ -120,26 +121,32 @@ static inline void end(struct launch l, bool waited)
 	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                                    \
 	{                                                                                 \
 		struct launch l = begin(stream, per_thread, key, FM_CUDA_##symbol, NULL); \
+		unsigned naming = fm_cuda_naming_begin();                                 \
 		fm_cu_result rc;                                                          \
                                                                                           \
 		fm_cu_inside++;                                                           \
 		rc = NEXT(symbol, CALL_ARGS(params));                                     \
 		fm_cu_inside--;                                                           \
+		fm_cuda_naming_end(naming);                                               \
 		end(l, rc == FM_CU_SUCCESS && (waits));                                   \
 		return rc;                                                                \
 	}
-#define ON_order(symbol, per_thread, name, since, note, params, stream, what)                      \
-	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                                             \
-	{                                                                                          \
-		struct fm_cuda_order o = fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_##what); \
-		fm_cu_result rc;                                                                   \
-                                                                                                   \
-		fm_cu_inside++;                                                                    \
-		rc = NEXT(symbol, CALL_ARGS(params));                                              \
-		fm_cu_inside--;                                                                    \
-		fm_cuda_ordered(o, fm_cuda_stream(stream, per_thread));                            \
-		return rc;                                                                         \
+#define ON_order(symbol, per_thread, name, since, note, params, stream, what, ...) \
+	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                             \
+	{                                                                          \
+		struct fm_cuda_order o;                                            \
+		fm_cu_result rc;                                                   \
+                                                                                   \
+		(void)((void)0, ##__VA_ARGS__);                                    \
+		o = fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_##what);      \
+		fm_cu_inside++;                                                    \
+		rc = NEXT(symbol, CALL_ARGS(params));                              \
+		fm_cu_inside--;                                                    \
+		fm_cuda_ordered(o, fm_cuda_stream(stream, per_thread));            \
+		return rc;                                                         \
 	}
+#define pins_word(at)      fm_cuda_pins_word(at)
+#define pins_words(ops, n) fm_cuda_pins_words(ops, n)
 #include "api/cuda/calls.def"
 
 /* --- kernels --- */

@@ -336,7 +336,9 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 		sums->all += fm_cu_chunk_size(c);
 		sums->here += fm_cu_chunk_here(c) ? fm_cu_chunk_size(c) : 0;
 		sums->pinned += c->stays ? fm_cu_chunk_size(c) : 0;
-		sums->host += (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;
+		/* While it is being copied it is still on the device. */
+		if (c->away)
+			sums->host += (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;
 	}
 	pthread_mutex_unlock(&a->lock);
 }

@@ -4,6 +4,7 @@
 #include "api/cuda/core/memory/host.h"
 #include "api/cuda/shim/guard/guarded.h"
 #include "base/lockorder.h"
+#include "base/size.h"
 #include "xqueue/rest.h"
 #include <errno.h>
 #include <pthread.h>
@@ -19,9 +20,11 @@ static struct {
 	struct late {
 		struct late *next;
 		CUdeviceptr at;
-	} *late; /* blocks that are to be freed when nothing uses them any more */
+	} * late; /* blocks that are to be freed when nothing uses them any more */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(all.lock, CUDA_MANAGED);
+
+_Atomic bool fm_cuda_managed_any;
 
 /* --- whether --- */
 
@@ -93,8 +96,7 @@ static __thread bool changed __attribute__((tls_model("initial-exec")));
 static int claim(void *arg, uint64_t bytes, unsigned pinned)
 {
 	struct fm_cuda_managed *m = arg;
-	const struct fm_cuda_mem_at at = {
-		.c = fm_shim_has_client(), .dev = m->dev, .row = m->row};
+	const struct fm_cuda_mem_at at = {.c = fm_shim_has_client(), .dev = m->dev, .row = m->row};
 
 	changed = true;
 	return fm_cuda_mem_claim(&at, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, bytes)
@@ -107,8 +109,8 @@ static void unclaim(void *arg, uint64_t bytes, unsigned pinned)
 	struct fm_cuda_managed *m = arg;
 
 	changed = true;
-	fm_cuda_mem_differs(m->row, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE,
-		-(int64_t)bytes);
+	fm_cuda_mem_differs(
+		m->row, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, -(int64_t)bytes);
 }
 
 /* --- arenas --- */
@@ -128,9 +130,8 @@ static bool has_what_it_takes(const struct fm_cu_driver *cu, CUdevice dev)
 {
 	int vmm = 0;
 
-	return cu->device_get_attribute &&
-	       !cu->device_get_attribute(&vmm, ATTRIBUTE_VMM, dev) && vmm &&
-	       !fm_cu_shares_context(cu);
+	return cu->device_get_attribute && !cu->device_get_attribute(&vmm, ATTRIBUTE_VMM, dev) &&
+	       vmm && !fm_cu_shares_context(cu);
 }
 
 static FM_COLD void refuse(int row, enum fm_mem_trouble why)
@@ -139,22 +140,33 @@ static FM_COLD void refuse(int row, enum fm_mem_trouble why)
 	note_trouble(row, why);
 }
 
+/* What one device's memory may take of the host: half of the host's, or as the user says. */
+static uint64_t host_most(void)
+{
+	const char *said = secure_getenv("FERMATA_MEMORY_HOST");
+	int64_t bytes;
+
+	if (said && *said && !fm_parse_size(said, &bytes, NULL) && bytes >= 0)
+		return (uint64_t)bytes;
+	return fm_cu_host_most();
+}
+
 /* Lock held. */
 static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *at)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	const struct fm_cu_arena_use use = {claim, unclaim, m, fm_cu_host_most()};
+	const struct fm_cu_arena_use use = {claim, unclaim, m, host_most()};
 	struct fm_cu_arena *a = NULL;
 
 	m->dev = at->dev;
 	m->row = at->row;
-	if (!has_what_it_takes(cu, at->dev) ||
-		fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use)) {
+	if (!has_what_it_takes(cu, at->dev) || fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use)) {
 		refuse(at->row, FM_MEM_REFUSED);
 		return;
 	}
 	fm_cu_turnstile(at->ctx, true);
 	atomic_store(&m->arena, a);
+	atomic_store(&fm_cuda_managed_any, true);
 	fm_cuda_managed_pin_new(m);
 	if (atomic_load(&all.reached) <= (unsigned)at->dev)
 		atomic_store(&all.reached, (unsigned)at->dev + 1);
@@ -461,6 +473,7 @@ void fm_cuda_managed_fork_child(void)
 {
 	all.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&all.reached, 0);
+	atomic_store(&fm_cuda_managed_any, false);
 	for (unsigned i = 0; i < DEVICES; i++)
 		atomic_store(&all.device[i].arena, NULL);
 	fm_cuda_mover_fork_child();

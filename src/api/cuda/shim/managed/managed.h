@@ -9,7 +9,8 @@
  *
  * Owns: the arenas, and the mover's thread (mover.c).
  *
- * Locks: `all.lock` (managed.c), while an arena is made; `moves.lock` (mover.c), while memory moves.
+ * Locks: `all.lock` (managed.c), while an arena is made; `moves.lock` (mover.c), while memory
+ * moves.
  *
  * Threads: any thread of the program; the agent, which wakes the mover; the mover.
  *
@@ -74,6 +75,39 @@ bool fm_cuda_managed_engines(void);
 bool fm_cuda_managed_tools(void);
 /* Is the program one of several ranks, or does it have several devices by its settings? */
 bool fm_cuda_managed_ranks(void);
+
+/* Is there any managed memory? Other programs pay for nothing but this look. */
+extern _Atomic bool fm_cuda_managed_any __attribute__((visibility("hidden")));
+
+/* Words of memory for which streams wait, or which they write: waits look at them for as long as
+ * they like, and are not counted as work. */
+void fm_cuda_pins_words_slow(const union fm_cu_mem_op *ops, unsigned n);
+static inline void fm_cuda_pins_words(const union fm_cu_mem_op *ops, unsigned n)
+{
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_managed_any, memory_order_relaxed)) && ops)
+		fm_cuda_pins_words_slow(ops, n);
+}
+static inline void fm_cuda_pins_word(CUdeviceptr at)
+{
+	const union fm_cu_mem_op op = {.op = {.address = at}};
+
+	fm_cuda_pins_words(&op, 1);
+}
+
+/* Around a driver's call that names addresses of device memory: it waits while memory is out. */
+unsigned fm_cuda_naming_begin_slow(void);
+void fm_cuda_naming_end_slow(unsigned begun);
+static inline unsigned fm_cuda_naming_begin(void)
+{
+	return FM_UNLIKELY(atomic_load_explicit(&fm_cuda_managed_any, memory_order_relaxed))
+		       ? fm_cuda_naming_begin_slow()
+		       : 0;
+}
+static inline void fm_cuda_naming_end(unsigned begun)
+{
+	if (FM_UNLIKELY(begun))
+		fm_cuda_naming_end_slow(begun);
+}
 
 /* --- mover.c --- */
 

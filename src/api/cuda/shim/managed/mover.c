@@ -32,16 +32,21 @@
 #define OUT_LOOK (20 * FM_MS)
 /* [time] Between attempts to bring memory in where the device has no room. */
 #define ROOM_MOST (200 * FM_MS)
+/* [time] Memory of the host is kept for the next time for so long; after that the process is looked
+ * at this often, until it has no work. */
+#define HOST_KEPT (10 * FM_S)
+#define TRIM_LOOK FM_S
 
 static struct {
 	pthread_mutex_t lock; /* while memory moves; and what follows */
 	struct fm_cu_move *move[FM_CUDA_MEM_DEVICES];
-	bool gave_up; /* the driver refused; not before another wish */
-	bool full;    /* what may be out is out */
-	uint64_t until; /* coming in waits for room until then */
+	bool gave_up;     /* the driver refused; not before another wish */
+	bool full;        /* what may be out is out */
+	uint64_t until;   /* coming in waits for room until then */
+	uint64_t trim_at; /* then the host gets its memory back; 0: it has none of it */
 
 	_Atomic bool started, stop, resting;
-	_Atomic bool told; /* the wish that the mover was last woken for */
+	_Atomic bool told;      /* the wish that the mover was last woken for */
 	_Atomic uint32_t asked; /* a futex: raised whenever there may be something to do */
 } moves = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(moves.lock, CUDA_MOVES);
@@ -181,6 +186,33 @@ static void trim_one(struct fm_cuda_managed *m, void *arg)
 		fm_cu_move_trim(moves.move[m->dev]);
 }
 
+static bool has_work(const struct fm_cuda_queue *q)
+{
+	return fm_slot_pending(q->xq->slot);
+}
+
+/* Memory of the host goes back to the system a while after it was used last. The driver waits for
+ * all of the device before it lets go of it, so this is for a moment without work. */
+static uint64_t trim(void)
+{
+	struct fm_xq *busy[FM_BOARD_SLOTS];
+	uint64_t now = fm_now();
+	size_t n;
+
+	if (!moves.trim_at)
+		return FM_NEVER;
+	if (now < moves.trim_at)
+		return moves.trim_at - now;
+	n = fm_cuda_keep(NULL, busy, has_work, NULL);
+	for (size_t i = 0; i < n; i++)
+		fm_xq_unref(busy[i]);
+	if (n)
+		return TRIM_LOOK;
+	fm_cuda_managed_each(trim_one, NULL);
+	moves.trim_at = 0;
+	return FM_NEVER;
+}
+
 /* --- out and in --- */
 
 static uint64_t come_in(struct fm_client *c)
@@ -190,13 +222,13 @@ static uint64_t come_in(struct fm_client *c)
 	fm_rest_mapping(c);
 	rc = move_all(fm_cu_move_in);
 	if (!rc) {
-		fm_cuda_managed_each(trim_one, NULL);
 		fm_rest_end(c);
 		atomic_store(&moves.resting, false);
 		moves.full = false;
+		moves.trim_at = fm_now() + HOST_KEPT;
 		if (!moves.gave_up)
 			fm_cuda_managed_trouble(FM_MEM_FINE);
-		return FM_NEVER;
+		return HOST_KEPT;
 	}
 	if (atomic_load(&moves.stop) || wanted_out(c))
 		return 0;
@@ -252,7 +284,7 @@ static uint64_t go_out(struct fm_client *c)
 		return 0;
 	moves.full = true;
 	moves.gave_up = rc == -EIO;
-	fm_cuda_managed_trouble(rc == -EIO	 ? FM_MEM_DRIVER
+	fm_cuda_managed_trouble(rc == -EIO      ? FM_MEM_DRIVER
 				: rc == -ENOMEM ? FM_MEM_HOST_FULL
 						: FM_MEM_FINE);
 	return moves.gave_up ? come_in(c) : OUT_LOOK;
@@ -272,7 +304,7 @@ static uint64_t step(struct fm_client *c)
 	else if (atomic_load(&moves.resting))
 		again = come_in(c);
 	else
-		again = FM_NEVER;
+		again = trim();
 	pthread_mutex_unlock(&moves.lock);
 	return again;
 }

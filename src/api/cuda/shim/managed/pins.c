@@ -129,6 +129,27 @@ bool fm_cuda_managed_all_pinned(void)
 	return atomic_load(&all_pinned);
 }
 
+void fm_cuda_pins_words_slow(const union fm_cu_mem_op *ops, unsigned n)
+{
+	for (unsigned i = 0; !fm_cu_inside && i < n; i++)
+		fm_cuda_managed_pin(ops[i].op.address, FM_MEM_PIN_WORDS);
+}
+
+/* --- calls that name addresses --- */
+
+/* Not within another call of this thread: that one is outside of everything already. */
+unsigned fm_cuda_naming_begin_slow(void)
+{
+	struct fm_client *c = fm_shim_has_client();
+
+	return c && !fm_cu_inside ? fm_rest_call_begin(c) + 1 : 0;
+}
+
+void fm_cuda_naming_end_slow(unsigned begun)
+{
+	fm_rest_call_end(fm_shim_has_client(), begun - 1);
+}
+
 /* --- tables of the driver's that it hands out by an identifier --- */
 
 /* Those that each program of the runtime's uses, by what is known of them: none reaches memory. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the program asks about managed memory: answered as the driver answers for memory of
- * cuMemAlloc(), also while it is out. And calls after which something else reaches the memory: it is
- * pinned before them.
+ * cuMemAlloc(), also while it is out. And calls after which something else reaches the memory: it
+ * is pinned before them.
  */
 #include "managed.h"
 #include "xqueue/rest.h"
@@ -23,9 +23,9 @@ enum { /* CUpointer_attribute */
 	OF_FLAGS = 16,
 	OF_POOL = 17,
 };
-#define TYPE_DEVICE       2u /* CU_MEMORYTYPE_DEVICE */
-#define READ_AND_WRITE    3  /* CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE */
-#define NOTHING_IS_THERE  500 /* CUDA_ERROR_NOT_FOUND */
+#define TYPE_DEVICE      2u  /* CU_MEMORYTYPE_DEVICE */
+#define READ_AND_WRITE   3   /* CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE */
+#define NOTHING_IS_THERE 500 /* CUDA_ERROR_NOT_FOUND */
 
 struct asked {
 	struct fm_cuda_managed *of;
@@ -41,10 +41,10 @@ static bool is_managed(struct asked *a, CUdeviceptr p)
 	return a->of;
 }
 
-#define ANSWER(type, value)                             \
-	do {                                            \
-		*(type *)data = (type)(value);          \
-		return true;                            \
+#define ANSWER(type, value)                    \
+	do {                                   \
+		*(type *)data = (type)(value); \
+		return true;                   \
 	} while (0)
 
 /* False: no answer of ours. Such memory cannot be passed to another process, and says so. */
@@ -81,13 +81,13 @@ static bool answer(const struct asked *a, int attribute, void *data)
 }
 
 /* The driver answers, when the memory is there. */
-#define WHEN_THERE(call)                                                        \
-	({                                                                      \
-		unsigned shard = fm_rest_call_begin(fm_shim_has_client());      \
-		fm_cu_result is = call;                                         \
-                                                                                \
-		fm_rest_call_end(fm_shim_has_client(), shard);                  \
-		is;                                                             \
+#define WHEN_THERE(call)                                                   \
+	({                                                                 \
+		unsigned shard = fm_rest_call_begin(fm_shim_has_client()); \
+		fm_cu_result is = call;                                    \
+                                                                           \
+		fm_rest_call_end(fm_shim_has_client(), shard);             \
+		is;                                                        \
 	})
 
 fm_cu_result cuPointerGetAttribute(void *data, int attribute, CUdeviceptr p)
@@ -117,14 +117,14 @@ fm_cu_result cuPointerGetAttributes(unsigned n, int *attributes, void **data, CU
 		if (attributes[i] == OF_HOST_POINTER)
 			*(void **)data[i] = NULL;
 		else if (!answer(&a, attributes[i], data[i]))
-			rc = WHEN_THERE(NEXT(
-				cuPointerGetAttributes, (1, &attributes[i], &data[i], p)));
+			rc = WHEN_THERE(
+				NEXT(cuPointerGetAttributes, (1, &attributes[i], &data[i], p)));
 	}
 	return rc;
 }
 
-/* The one that can be set makes copies synchronous, for devices that read the memory themselves. The
- * driver has it for its own memory alone, and says so. */
+/* The one that can be set makes copies synchronous, for devices that read the memory themselves.
+ * The driver has it for its own memory alone, and says so. */
 fm_cu_result cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr p)
 {
 	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED);
