@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be traced. This table feeds the writers, the probes, dumps, exports and docs/trace.md;
- * numbers are given by the order, so that new events go to the end.
+ * What can be traced. This table feeds the writers, the probes, dumps, exports and docs/trace.md.
+ * The order gives the numbers, so new events go to the end.
  *
- * A record is about a group, a device and a queue where that makes sense, and says on whose behalf
- * (cause) and why (reason). Of the daemon's records group and cause are its numbers for them, of a
- * client's the group is the client's own index. The rest is in up to three arguments, by event.
+ * A record names a group, a device and a queue if that makes sense, for which group it happened
+ * (cause), and why (reason). In the daemon's records, group and cause are the daemon's numbers. In
+ * a client's records, the group is the client's own index. Up to three arguments hold the rest.
  */
 #pragma once
 #include <stdint.h>
@@ -23,60 +23,61 @@ enum fm_trace_unit {
 	/* The daemon's. served: device time that the group was charged on that device. */         \
 	X(ready, "a group has work on a device", "pending", COUNT, "served", NS, "", NONE)         \
 	X(idle, "a group's work on a device has ended", "", NONE, "served", NS, "keeps", NS)       \
-	X(decided, "the policy has chosen; the group is the first of those chosen", "chosen",      \
-		COUNT, "ready", COUNT, "everybody", COUNT)                                         \
-	X(gate_closed, "a group is stopped; the cause is who was chosen instead", "pending",       \
-		COUNT, "served", NS, "queues", COUNT)                                              \
+	X(decided, "the policy has chosen; the group is the first chosen one", "chosen", COUNT,    \
+		"ready", COUNT, "everybody", COUNT)                                                \
+	X(gate_closed, "a group is stopped; the cause is the group that was chosen instead",       \
+		"pending", COUNT, "served", NS, "queues", COUNT)                                   \
 	X(gate_opened, "a group may run", "pending", COUNT, "served", NS, "queues", COUNT)         \
 	X(stalled, "a group whose gates were closed has come to rest", "took", NS, "served", NS,   \
 		"", NONE)                                                                          \
 	X(declared_begin, "a declared stretch of device use begins", "priority", SIGNED, "", NONE, \
 		"", NONE)                                                                          \
-	X(declared_end, "it ends", "", NONE, "", NONE, "", NONE)                                   \
+	X(declared_end, "a declared stretch of device use ends", "", NONE, "", NONE, "", NONE)     \
 	X(job_late, "a job of an admitted task took longer than its bound", "response", NS,        \
 		"bound", NS, "deadline", NS)                                                       \
 	X(overrun, "a task used more device time than declared", "used", NS, "declared", NS, "",   \
 		NONE)                                                                              \
 	X(hint, "a hint was set", "hint", HINT, "value", SIGNED, "", NONE)                         \
-	X(suspended, "withheld by hand", "", NONE, "", NONE, "", NONE)                             \
-	X(resumed, "given back by hand", "", NONE, "", NONE, "", NONE)                             \
-	X(policy, "a policy is in force, or has other settings: the reason is its name", "", NONE, \
-		"", NONE, "", NONE)                                                                \
-	X(policy_dropped, "a policy by users has failed: the reason says why", "", NONE, "", NONE, \
+	X(suspended, "a group was suspended by hand", "", NONE, "", NONE, "", NONE)                \
+	X(resumed, "a group was resumed by hand", "", NONE, "", NONE, "", NONE)                    \
+	X(policy, "a policy is in force or its settings changed; the reason is its name", "",      \
+		NONE, "", NONE, "", NONE)                                                          \
+	X(policy_dropped, "a user's policy has failed; the reason says why", "", NONE, "", NONE,   \
 		"", NONE)                                                                          \
-	X(joined, "a client came into a group", "pid", COUNT, "", NONE, "", NONE)                  \
+	X(joined, "a client joined a group", "pid", COUNT, "", NONE, "", NONE)                     \
 	X(left, "a client left", "pid", COUNT, "", NONE, "", NONE)                                 \
-	X(queue_added, "a client's queue came into being, or into another group", "queue", COUNT,  \
-		"pid", COUNT, "levels", COUNT)                                                     \
-	X(queue_gone, "a queue left", "queue", COUNT, "pid", COUNT, "", NONE)                      \
-	X(loop_slow, "the daemon was busy with one event for long", "took", NS, "", NONE, "",      \
-		NONE)                                                                              \
+	X(queue_added, "a queue was created, or moved to another group", "queue", COUNT, "pid",    \
+		COUNT, "levels", COUNT)                                                            \
+	X(queue_gone, "a queue is gone", "queue", COUNT, "pid", COUNT, "", NONE)                   \
+	X(loop_slow, "the daemon was busy with one event for a long time", "took", NS, "", NONE,   \
+		"", NONE)                                                                          \
 	/* A client's. */                                                                          \
-	X(segment_sealed, "a segment is full: what follows belongs to the next", "segment", COUNT, \
-		"commands", COUNT, "estimate", NS)                                                 \
+	X(segment_sealed, "a segment is full; later commands belong to the next one", "segment",   \
+		COUNT, "commands", COUNT, "estimate", NS)                                          \
 	X(segment_done, "the device has finished a segment", "segment", COUNT, "commands", COUNT,  \
 		"took", NS)                                                                        \
-	X(gate_placed, "a closed gate went into the queue", "gates", COUNT, "pending", COUNT, "",  \
-		NONE)                                                                              \
-	X(gates_passed, "so many gates were opened", "gates", COUNT, "pending", COUNT, "", NONE)   \
+	X(gate_placed, "a closed gate was placed in the queue", "gates", COUNT, "pending", COUNT,  \
+		"", NONE)                                                                          \
+	X(gates_passed, "gates were opened", "gates", COUNT, "pending", COUNT, "", NONE)           \
 	X(rested, "the queue stands at a closed gate", "done", COUNT, "pending", COUNT, "", NONE)  \
-	X(went_on, "the queue goes on behind its gate", "done", COUNT, "pending", COUNT, "", NONE) \
+	X(went_on, "the queue continues behind its gate", "done", COUNT, "pending", COUNT, "",     \
+		NONE)                                                                              \
 	X(hold_begin, "level 1: the caller has to wait", "estimate", NS, "pending", COUNT, "",     \
 		NONE)                                                                              \
-	X(hold_end, "level 1: the caller goes on", "waited", NS, "pending", COUNT, "", NONE)       \
-	X(interrupted, "level 3: stopped in the middle of a command", "pending", COUNT, "", NONE,  \
-		"", NONE)                                                                          \
-	X(restored, "level 3: that command goes on", "stood", NS, "pending", COUNT, "", NONE)      \
-	X(daemon_lost, "nobody schedules the client any more", "", NONE, "", NONE, "", NONE)       \
+	X(hold_end, "level 1: the caller continues", "waited", NS, "pending", COUNT, "", NONE)     \
+	X(interrupted, "level 3: the queue stopped in the middle of a command", "pending", COUNT,  \
+		"", NONE, "", NONE)                                                                \
+	X(restored, "level 3: that command continues", "stood", NS, "pending", COUNT, "", NONE)    \
+	X(daemon_lost, "no daemon schedules the client any more", "", NONE, "", NONE, "", NONE)    \
 	X(daemon_found, "a daemon schedules the client", "", NONE, "", NONE, "", NONE)             \
 	/* The daemon's. */                                                                        \
-	X(setting, "of the policy in force, or the linger: the reason is its name", "value",       \
-		SIGNED, "", NONE, "", NONE)                                                        \
-	X(deadline_missed, "a job took longer than the deadline that its group has as a hint",     \
-		"response", NS, "deadline", NS, "", NONE)                                          \
-	/* Of simulations alone, whose programs tell of their jobs. */                             \
-	X(job_arrived, "a job came", "", NONE, "", NONE, "", NONE)                                 \
-	X(job_dropped, "it was dropped, for too many wait", "", NONE, "", NONE, "", NONE)          \
+	X(setting, "a setting of the policy in force, or the linger; the reason is its name",      \
+		"value", SIGNED, "", NONE, "", NONE)                                               \
+	X(deadline_missed, "a job took longer than the deadline hint of its group", "response",    \
+		NS, "deadline", NS, "", NONE)                                                      \
+	/* In simulations only: their programs report their jobs. */                               \
+	X(job_arrived, "a job arrived", "", NONE, "", NONE, "", NONE)                              \
+	X(job_dropped, "a job was dropped because too many wait", "", NONE, "", NONE, "", NONE)    \
 	X(job_ended, "a job has ended", "response", NS, "deadline", NS, "", NONE)
 
 enum fm_trace_event {
@@ -97,21 +98,21 @@ struct fm_trace_info {
 	} arg[FM_TRACE_ARGS];
 };
 
-/* NULL for a number that is none. */
+/* NULL if no event has this number. */
 const struct fm_trace_info *fm_trace_info(unsigned event);
 const char *fm_trace_unit_name(enum fm_trace_unit unit);
 
 #define FM_TRACE_NO_SLOT UINT16_MAX
 
-/* As read from a ring, and as it stands in files. */
+/* As read from a ring, and as in files. */
 struct fm_trace_rec {
 	uint64_t position; /* in its lane of its ring (ring.h), from 0 */
 	uint64_t at;       /* CLOCK_MONOTONIC */
 	uint16_t event;    /* enum fm_trace_event */
 	uint16_t slot;     /* of the client's board, or FM_TRACE_NO_SLOT */
-	uint32_t group;    /* 0: none, in the daemon's */
+	uint32_t group;    /* 0: none (daemon's records) */
 	uint32_t device;   /* 0: none */
-	uint32_t cause;    /* a group; 0: none, or one that is not shown */
+	uint32_t cause;    /* a group; 0: none, or a hidden one */
 	uint32_t reason;   /* number of a name; 0: none */
 	uint32_t lane;
 	uint64_t arg[FM_TRACE_ARGS];
