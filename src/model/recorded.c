@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Turns the records of a trace into programs. A client's records are believed only about that
- * client.
+/* Turns the records of a trace into programs. A client's records count only for that client.
  */
 #include "recorded.h"
 #include "base/clock.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a trace tells of programs: their jobs, hints, and when they were there. A job is a stretch
- * in which a group had work on a device, from its ready edge to its idle one.
+ * What a trace shows about programs: their jobs, their hints, and when they were there. A job is a
+ * stretch in which a group had work on a device, from its ready edge to its idle edge.
  */
 #pragma once
 #include "sim/sim.h"
@@ -24,16 +24,16 @@ struct recorded_job {
 	bool before; /* it began before the recording */
 };
 
-/* A group on a device. A group that went and came again is the same one. */
+/* A group on a device. If a group leaves and comes back, it is the same one. */
 struct recorded_group {
 	char name[WORKLOAD_NAME]; /* as workloads write it; unique */
 	char label[FM_TRACE_TEXT];
 	uint32_t device;      /* index */
 	uint64_t start, stop; /* stop: FM_NEVER, it was there at the end */
-	uint64_t away;        /* how often it was away in between */
+	uint64_t away;        /* how often it left and came back */
 	struct recorded_job *job;
 	size_t jobs;
-	struct fm_sim_change *change; /* at: CLOCK_MONOTONIC */
+	struct fm_sim_change *change; /* `at': CLOCK_MONOTONIC */
 	size_t changes;
 	struct fm_hints hints;    /* at the end */
 	uint64_t preemptions;     /* gates closed to it while it had work */
@@ -77,8 +77,8 @@ struct recorded {
 	uint64_t how[RECORDED_APART + 1]; /* jobs */
 };
 
-/* -EINVAL, -E2BIG or -ENOMEM with a text. until: when the recording ended, or 0: with its last
- * record. */
+/* -EINVAL, -E2BIG or -ENOMEM with a text. until: when the recording ended; 0: at its last record.
+ */
 int recorded_read(
 	struct recorded *r, const struct fm_trace_file *t, uint64_t until, struct fm_err *err);
 void recorded_free(struct recorded *r);
@@ -87,7 +87,7 @@ void recorded_free(struct recorded *r);
 /* The pause before a job after the first: the time since the end of the job before. */
 uint64_t recorded_pause(const struct recorded_group *g, size_t job);
 
-/* Do the group's jobs come by a clock, independent of the jobs before? Otherwise each follows the
+/* Do the group's jobs come by a clock, independently of the jobs before? Otherwise each follows the
  * one before. why: the reason in a few words. */
 bool recorded_clocked(const struct recorded_group *g, const char **why);
 

@@ -6,8 +6,8 @@
  *
  * Two kinds of jobs are charged too little: a short job that ran while another group was still
  * coming to rest and was charged instead, and a job that the end of the recording cuts off. For
- * these, the segments count that the program's own client measured; if there are none, the time in
- * which the job's gate was open. None of this holds on a device with turns of its own:
+ * these, the segments that the program's own client measured count; if there are none, the time in
+ * which the job's gate was open. Devices with turns of their own are different: see
  * recorded_turns.c.
  */
 #include "base/clock.h"
@@ -101,7 +101,7 @@ void job_segment(struct reading *x, struct member *m, const struct fm_trace_rec 
 	m->commands = fm_add_sat(m->commands, commands);
 }
 
-/* How many commands a job of this length has: commands as long as the measured ones, or else as
+/* How many commands a job of this length has. A command is as long as the measured ones, or else as
  * long as a usual segment. */
 static uint32_t commands_in(struct reading *x, const struct member *m, uint64_t length)
 {
@@ -191,8 +191,8 @@ static uint64_t spread(uint64_t *v, size_t n)
 	return v[n - 1 - n / 4] - v[n / 4];
 }
 
-#define FEW  16 /* with fewer jobs nothing can be said */
-#define STEP 16 /* over so many arrivals, a clock's vary no more than over one */
+#define FEW  16 /* with fewer jobs there is no answer */
+#define STEP 16 /* a clock's arrivals vary no more over this many than over one */
 
 static uint64_t spread_of_arrivals(const struct recorded_group *g, uint64_t *v, size_t step)
 {
@@ -212,7 +212,7 @@ static uint64_t spread_of_pauses(const struct recorded_group *g, uint64_t *v)
  * not. */
 static bool keeps_time(const struct recorded_group *g, uint64_t *v, uint64_t one)
 {
-	uint64_t median = v[(g->jobs - 1) / 2]; /* in order, of the arrivals' distances */
+	uint64_t median = v[(g->jobs - 1) / 2]; /* sorted distances between arrivals */
 
 	return g->jobs >= 4 * STEP && one < median / 4 && spread_of_arrivals(g, v, STEP) < 2 * one;
 }

@@ -26,9 +26,9 @@ struct member {
 	uint32_t group;         /* index into recorded.group; UINT32_MAX: not there yet */
 	uint32_t queues;
 	bool works, open;
-	/* Of the present job, or the last one. */
+	/* About the present job, or the last one. */
 	uint64_t served, served_idle;        /* charged before it; charged at its end or later */
-	uint64_t measured, commands;         /* by its segments */
+	uint64_t measured, commands;         /* the sum of its segments */
 	uint64_t open_since, open_ns;        /* how long its gate was open while it had work */
 	bool settled;                        /* it has a job whose length is not known yet */
 	uint64_t all_measured, all_commands; /* of all segments */
@@ -97,10 +97,11 @@ void claim_kept(struct reading *x, const struct member *m, uint32_t device);
 void claim_ends(struct reading *x, const struct fm_trace_rec *rec);
 
 /* recorded_turns.c */
-void turns_stop(struct reading *x, struct member *m); /* its gate was closed to its work */
+void turns_stop(struct reading *x, struct member *m); /* its gate closed while it had work */
 void turns_rest(struct reading *x, struct member *m, uint64_t at); /* it rests, or may go on */
 void turns_went_on(struct reading *x, struct member *m, uint64_t at);
 void turns_segment(struct reading *x, struct member *m, const struct fm_trace_rec *rec,
 	const struct segment *s);
-void turns_end(struct reading *x); /* all is read: finds devices' turns and lengths of jobs */
+void turns_end(struct reading
+		*x); /* after all is read: finds the turns of devices and the lengths of jobs */
 void turns_free(struct reading *x);

@@ -2,8 +2,8 @@
 /*
  * Devices that have turns of their own, as a processor has under Linux. While a group whose gate
  * was closed comes to rest, the chosen group has the device in between. What the core charges then
- * is not what the device did, since it charges the closed group until that rests. What a client
- * measures is not what the device did, either.
+ * is not what the device did, since it charges the closed group until that rests. A client's
+ * measure is not what the device did, either.
  *
  * On such a device, a segment counts with its measured length if no group came to rest meanwhile.
  * Otherwise it counts with at most the time that so many commands of this group usually take. What
@@ -14,8 +14,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define FEW           16 /* with fewer segments or turns nothing can be said */
-#define INPUT_PERCENT 5  /* so much of the measured inputs is shorter than the result */
+#define FEW           16 /* with fewer segments or turns there is no answer */
+#define INPUT_PERCENT 5  /* this part of the measured inputs is shorter than the result */
 
 static struct sharing *sharing_of(struct reading *x, const struct member *m)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Writes what was recorded as a workload: fermata-lab-sim(1) has the format. */
+/* Writes a recording as a workload. fermata-lab-sim(1) describes the format. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "recorded.h"
@@ -77,7 +77,7 @@ static unsigned level_of(const struct recorded_device *d)
 	return best ? best : 2;
 }
 
-/* A little more than most segments took, since a gate is in front of the first command that does
+/* A little more than most segments took, because a gate is in front of the first command that does
  * not fit. */
 static uint64_t spacing_of(const struct recorded_device *d)
 {

@@ -27,8 +27,8 @@ static int find_unit(struct taskset *ts, const struct fm_json *p)
 
 #define EXACT 9007199254740992.0 /* 2^53 */
 
-/* A decimal of JSON has become the nearest double. It stood for a whole number of nanoseconds if
- * that number, divided, is nearest to the same double. Beyond 2^53 not all are told apart. */
+/* A decimal of JSON has become the nearest double. It meant a whole number of nanoseconds if that
+ * number, divided, gives the same double. Beyond 2^53 some numbers cannot be told apart. */
 static int from_real(const struct taskset *ts, double value, int64_t *ns)
 {
 	double scaled = value * (double)ts->scale;
@@ -80,7 +80,7 @@ static int read_segment(
 	return rc ? rc : read_time(ts, p, json_object_get(from, "gpu"), "gpu", &s->gpu);
 }
 
-/* A task's segments to *next, which moves on. */
+/* Writes a task's segments to *next, and advances it. */
 static int read_segments(struct taskset *ts, size_t task, struct fm_json *p, const json_t *from,
 	struct fm_rta_segment **next)
 {

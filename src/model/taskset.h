@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that describe sets of tasks: fermata-analyze(1) has the format. */
+/* Files that describe sets of tasks. fermata-analyze(1) describes the format. */
 #pragma once
 #include "cmd/cli.h"
 #include "json/json.h"
 #include <fermata/rta.h>
 
-#define TASKSET_TASKS 20000 /* more would take minutes: each is compared with all before it */
+#define TASKSET_TASKS \
+	20000 /* more would take minutes, because each is compared with all before it */
 
 enum taskset_use {
 	TASKSET_RTA,  /* fixed priorities: each task with priority and cpu */
@@ -19,12 +20,12 @@ struct taskset {
 	const char **name;
 	struct fm_rta_task *task;
 	struct fm_rta_segment *segment; /* of all tasks */
-	struct fm_rta_set set;          /* made of the above */
+	struct fm_rta_set set;          /* computed from the above */
 	uint32_t cpus;                  /* 0: the file does not say */
 	char unknown[FM_JSON_UNKNOWN];  /* the first unknown key */
 };
 
-/* -EINVAL or -ENOMEM, with err; what it says begins with `name`, the path within the file follows.
+/* -EINVAL or -ENOMEM, with err. Its text begins with `name`, and the path within the file follows.
  */
 int taskset_parse(struct taskset *ts, const char *name, const char *text, size_t size,
 	enum taskset_use use, struct fm_err *err);

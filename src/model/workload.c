@@ -26,13 +26,13 @@ struct reader {
 	char policy[WORKLOAD_NAME]; /* of the section */
 };
 
-/* What is to blame for a mistake that shows later: a line of INI, or a place in JSON. */
+/* The source of a mistake that shows later: a line of INI, or a place in JSON. */
 static uint32_t place(const struct reader *r)
 {
 	return r->is_json ? r->json.place : r->in.line;
 }
 
-/* The word behind "device " and the like. */
+/* The word behind "device ", "group " and so on. */
 static int name_of(const char *section, char *out, struct fm_err *err)
 {
 	static const char good[] =
@@ -166,7 +166,7 @@ static int on_section(void *ctx, const char *section, struct fm_err *err)
 	return rc;
 }
 
-/* Of a policy that is built in, tried at once. */
+/* For a built-in policy: tried at once. */
 static int set_param(struct reader *r, const char *key, const char *value, struct fm_err *err)
 {
 	const struct fm_policy_ops *ops = fm_policy_find(r->policy);
@@ -236,7 +236,7 @@ static int on_key(
 	return workload_key_set(k, &to, value, err);
 }
 
-/* Each of these adds to what there is. */
+/* Each line of such a key adds a value. */
 static bool repeats(const char *key)
 {
 	return !strcmp(key, "job") || !strcmp(key, "change") || !strcmp(key, "commands");
@@ -252,10 +252,11 @@ static void defaults(struct workload *w)
 			.memory = {.reserve = FM_NEVER, .keep = true, .overtime = true}}};
 }
 
-/* By its first character, with which no INI begins, or its name. Of a pipe it is the first byte. */
+/* JSON is recognised by its first character, with which no INI begins, or by its name. For a pipe,
+ * by the first byte. */
 static bool is_json(FILE *f, const char *file)
 {
-	static const char mark[] = "\xef\xbb\xbf"; /* of the byte order: none for jansson */
+	static const char mark[] = "\xef\xbb\xbf"; /* byte order mark, which jansson refuses */
 	const char *end = strrchr(file, '.');
 	bool named = end && !strcmp(end, ".json");
 	char begin[sizeof(mark)] = "";
@@ -314,7 +315,7 @@ int workload_read(
 	if (!rc)
 		return 0;
 	workload_free(w);
-	if (rc == -ENOENT) /* something that the file names is not there: the file is open */
+	if (rc == -ENOENT) /* the file is open, so something that it names is missing */
 		rc = own.code = -EINVAL;
 	if (err)
 		*err = own;

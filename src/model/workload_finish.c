@@ -326,7 +326,7 @@ int workload_finish(struct workload *w, const char *folder, uint32_t *line, stru
 	if (rc)
 		return rc;
 	*line = w->policy_line;
-	/* A policy that is not built in is checked by the code that loads it. */
+	/* The code that loads a policy checks one that is not built in. */
 	return strchr(w->policy, '/') ? 0 : workload_policy(w, w->policy, NULL, err);
 }
 

@@ -8,7 +8,7 @@
 
 #define VALUE 512 /* no value is longer */
 
-/* Is this the place that is looked for? */
+/* Is this the wanted place? */
 static bool at_place(struct workload_json *j)
 {
 	j->place++;
@@ -25,7 +25,7 @@ static int add_text(char *out, size_t *len, const char *text, struct fm_err *err
 	return 0;
 }
 
-/* A value that is no list, behind what is there, as INI would have it. */
+/* Appends a value that is no list, as INI would write it. */
 static int add_value(char *out, size_t *len, const json_t *value, struct fm_err *err)
 {
 	char number[64];
@@ -38,7 +38,7 @@ static int add_value(char *out, size_t *len, const json_t *value, struct fm_err 
 			number, sizeof(number), "%" JSON_INTEGER_FORMAT, json_integer_value(value));
 		return add_text(out, len, number, err);
 	case JSON_REAL:
-		/* Times: of milliseconds, far below what counts. */
+		/* Nine digits of milliseconds are finer than any time here. */
 		snprintf(number, sizeof(number), "%.9f", json_real_value(value));
 		return add_text(out, len, number, err);
 	case JSON_TRUE:
@@ -59,7 +59,7 @@ static int tell_key(struct workload_json *j, const char *section, const char *ke
 	return j->stop_at ? 0 : j->key(j->ctx, section, key, value, err);
 }
 
-/* Keys that INI may have in several lines: each member is one. */
+/* Keys that may have several lines in INI: each member is a line. */
 static bool has_lines(const char *key)
 {
 	return !strcmp(key, "commands") || !strcmp(key, "job") || !strcmp(key, "change");
@@ -133,7 +133,7 @@ static int walk_section(
 	return 0;
 }
 
-/* Those that have names. */
+/* Sections that have names. */
 static int walk_sections(
 	struct workload_json *j, const char *kind, json_t *sections, struct fm_err *err)
 {
@@ -188,7 +188,7 @@ static int walk(struct workload_json *j, struct fm_err *err)
 	return 0;
 }
 
-/* Behind the key's name, which the path has already. */
+/* Without the key's name, which the path has already. */
 static const char *plain(const struct workload_json *j, const char *reason)
 {
 	const char *key = strrchr(j->path, '.');

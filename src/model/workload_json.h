@@ -17,7 +17,7 @@
 #define WORKLOAD_PATH 200
 
 struct workload_json {
-	/* Of the caller, as of struct fm_ini. */
+	/* The caller's, as in struct fm_ini. */
 	FILE *f;
 	const char *file;
 	int (*section)(void *ctx, const char *name, struct fm_err *err);
@@ -25,16 +25,16 @@ struct workload_json {
 		struct fm_err *err);
 	void *ctx;
 
-	uint32_t place; /* at hand: of all sections and values, from 1 */
+	uint32_t place; /* the present place: sections and values count from 1 */
 	char path[WORKLOAD_PATH];
 	struct json_t *root;
-	uint32_t stop_at; /* when it is looked for; else 0 */
+	uint32_t stop_at; /* the wanted place, or 0 */
 };
 
-/* 0, or a negative errno with "FILE: PATH: reason" in err, "FILE:LINE: reason" for what is no
- * JSON. To be freed in any case. */
+/* 0, or a negative errno with "FILE: PATH: reason" in err, or "FILE:LINE: reason" if it is not
+ * JSON. The caller frees it in any case. */
 int workload_json_read(struct workload_json *j, struct fm_err *err);
-/* After the reading: puts "FILE: PATH: " of that place in front of err, or "FILE: " if the place is
- * 0. Returns rc. */
+/* Call it after reading. Puts "FILE: PATH: " of that place in front of err, or "FILE: " if the
+ * place is 0. Returns rc. */
 int workload_json_blame(struct workload_json *j, uint32_t place, int rc, struct fm_err *err);
 void workload_json_free(struct workload_json *j);

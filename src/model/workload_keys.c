@@ -15,8 +15,8 @@ enum type {
 	SIZE,     /* uint64_t, bytes, or bytes a second; from min */
 	MOVES,    /* a policy of memory */
 	FLAG,     /* bool */
-	TEXT,     /* of max bytes */
-	COMMANDS, /* of a group, as the others that follow */
+	TEXT,     /* at most max bytes */
+	COMMANDS, /* of a group, like those that follow */
 	CPU,
 	ARRIVAL,
 	PHASE,

@@ -7,7 +7,7 @@ enum workload_section { WL_WORKLOAD, WL_DEVICE, WL_GROUP, WL_MEMORY, WL_POLICY, 
 
 struct workload_key;
 
-/* The value goes to base + offset; for names of groups, own is what the plan does not have. */
+/* The value goes to base + offset. For names of groups, `own' is what the plan does not have. */
 struct workload_target {
 	void *base;
 	struct workload_group *own;

@@ -119,8 +119,8 @@ int workload_change(const char *text, struct fm_sim_change **at, size_t *n, stru
 	return 0;
 }
 
-/* A line without its end, which the file may never have, and without a comment. 0: there is none;
- * 1: one; or an error. */
+/* A line without its end and without a comment. The last line may have no end. 0: no line; 1: a
+ * line; or an error. */
 static int next_line(FILE *f, char line[LINE], struct fm_err *err)
 {
 	bool comment = false, cr = false;
@@ -130,7 +130,7 @@ static int next_line(FILE *f, char line[LINE], struct fm_err *err)
 	while ((c = getc(f)) != EOF && c != '\n') {
 		if (!c)
 			return fm_err_set(err, -EINVAL, "this is not text");
-		/* Where lines end so, the first comment would be all there is. */
+		/* If lines ended so, the first comment would swallow the rest. */
 		if (cr && c != '\r')
 			return fm_err_set(err, -EINVAL, "lines end with a carriage return alone");
 		cr = c == '\r';

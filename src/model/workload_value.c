@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times at random, arrivals and commands, as people write them. */
+/* Random times, arrivals and commands, as people write them. */
 #include "base/nearest.h"
 #include "base/parse.h"
 #include "workload.h"
@@ -175,7 +175,7 @@ void workload_dist_free(struct fm_sim_dist *d)
 	*d = (struct fm_sim_dist){0};
 }
 
-/* All of the words. */
+/* All words. */
 static int dist_of(char *const *word, unsigned n, struct fm_sim_dist *d, struct fm_err *err)
 {
 	const struct shape *s = n ? shape_of(word[0]) : NULL;
@@ -310,7 +310,7 @@ static int burst(struct fm_sim_group *g, struct words *w, struct fm_err *err)
 	return rc ? rc : dist_of(w->word + 3, w->n - 3, &g->time, err);
 }
 
-/* What stands behind so many words. */
+/* The text behind this many words. */
 static void name_list(const char *text, unsigned words, char names[200])
 {
 	while (words--) {
