@@ -248,7 +248,7 @@ static const struct argp argp = {
 	       "Ctrl-C ends the run early and prints the results so far.",
 };
 
-/* "TASK:NAME=VALUE" into the workload. */
+/* Puts "TASK:NAME=VALUE" into the workload. */
 static int apply_hint(struct bench *b, const char *text, struct fm_err *err)
 {
 	FM_CLEAN_FREE char *copy = strdup(text);
@@ -276,7 +276,7 @@ static int apply_hint(struct bench *b, const char *text, struct fm_err *err)
 	return found ? 0 : fm_err_set(err, -EINVAL, "no task fits '%.80s'", copy);
 }
 
-/* The children read what was read here, with all that options have changed. */
+/* The children read the same workload, with the changes of all options. */
 static int share_workload(struct bench *b, struct fm_err *err)
 {
 	FM_CLEAN_FREE char *text = json_dumps(b->w.root, JSON_COMPACT);
@@ -312,7 +312,7 @@ static json_t *hints_json(const struct bench_task *t)
 	return hints;
 }
 
-/* In the workload that the children will read. */
+/* Changes the workload that the children will read. */
 static void keep_hints(struct bench *b)
 {
 	json_t *one;

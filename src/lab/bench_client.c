@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The programs that `fermata-lab bench` starts: one client, or all of them in threads. */
+/* The programs that `fermata-lab bench` starts: one client, or all clients in threads. */
 #include "base/parse.h"
 #include "base/util.h"
 #include "bench.h"
@@ -19,7 +19,7 @@ static void *client_thread(void *client)
 	return NULL;
 }
 
-/* One that cannot be started says so on its seat. */
+/* A client that cannot be started says so on its seat. */
 static void run_all(const struct bench_client *common)
 {
 	static struct bench_client client[BENCH_TASKS];
@@ -73,7 +73,7 @@ int lab_bench_client(struct cli *cli, int argc, char **argv)
 	(void)cli;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_TIMERSLACK, 1); /* requests begin when they are due */
-	signal(SIGINT, SIG_IGN);     /* who started us will tell */
+	signal(SIGINT, SIG_IGN);     /* the parent will report it */
 	if (argc != 5 || fm_parse_int(argv[1], 0, INT32_MAX, &text, NULL) ||
 		fm_parse_int(argv[2], 0, INT32_MAX, &page, NULL) ||
 		bench_driver_find(&driver, argv[4], NULL))
@@ -91,6 +91,6 @@ int lab_bench_client(struct cli *cli, int argc, char **argv)
 		bench_client_run(&c);
 	else
 		run_all(&c);
-	/* Without the exit handlers of drivers, which are a place where they hang. */
+	/* Without the exit handlers of drivers, because drivers may hang there. */
 	_exit(CLI_OK);
 }

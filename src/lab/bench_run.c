@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of `fermata-lab bench`: its programs, and what they are told one after the other. */
+/* A run of `fermata-lab bench`: its programs, and the commands that they get one after the other.
+ */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/util.h"
@@ -17,7 +18,7 @@
 
 #define READY_NS  (120 * FM_S) /* a kernel may have to be compiled, on a busy machine */
 #define BEGIN_NS  (50 * FM_MS)
-#define GRACE_NS  (30 * FM_S) /* for the last request of each */
+#define GRACE_NS  (30 * FM_S) /* for the last request of each client */
 #define CLOSE_NS  (5 * FM_S)
 #define POLL_NS   (5 * FM_MS)
 #define SHOW_NS   (FM_S / 2)
@@ -96,7 +97,7 @@ static void add_hints(struct command *c, const struct bench_task *t)
 	}
 }
 
-/* By `fermata run', as everybody; natively without it. */
+/* Started by `fermata run', like any program; natively without it. */
 static void make_command(
 	const struct bench *b, enum bench_mode mode, uint32_t task, struct command *c)
 {
@@ -199,7 +200,7 @@ static void note_end(struct bench *b, struct bench_processes *p, uint32_t task, 
 		fail(p, task, "its process ended by itself, with status %d", WEXITSTATUS(status));
 }
 
-/* Who has failed, or is not there any more. */
+/* A client that has failed or is gone. */
 static void look(struct bench *b, struct bench_processes *p)
 {
 	for (uint32_t i = 0; i < b->w.tasks; i++) {
@@ -230,7 +231,7 @@ static bool has_done(
 	return p->failed[task][0] || atomic_load(&b->page->seat[task].done) == go + 1u;
 }
 
-/* All of them, or one. */
+/* All clients, or one. */
 static bool all_have_done(const struct bench *b, const struct bench_processes *p, enum bench_go go)
 {
 	for (uint32_t i = 0; i < b->w.tasks; i++)
@@ -248,7 +249,7 @@ static int first_failure(const struct bench *b, const struct bench_processes *p,
 	return 0;
 }
 
-/* Requests before the run, of all. */
+/* Requests of all clients before the run. */
 static uint64_t served_alone(const struct bench *b)
 {
 	uint64_t n = 0;
@@ -258,7 +259,8 @@ static uint64_t served_alone(const struct bench *b)
 	return n;
 }
 
-/* Before the run nobody may fail. Who finishes a request now and then has not hung. */
+/* No client may fail before the run. A client that finishes a request now and then does not hang.
+ */
 static int await(struct bench *b, struct bench_processes *p, int64_t task, enum bench_go go,
 	struct fm_err *err)
 {
@@ -296,7 +298,7 @@ static int tell(struct bench *b, struct bench_processes *p, uint32_t task, enum 
 	return await(b, p, task, go, err);
 }
 
-/* With --progress lines that stay, else one that is written anew. */
+/* With --progress, lines that stay; otherwise one line that is rewritten. */
 static void progress(struct bench *b, const char *what, uint32_t task)
 {
 	bool of_task = task < b->w.tasks;
@@ -309,7 +311,7 @@ static void progress(struct bench *b, const char *what, uint32_t task)
 		progress_show("bench: %s", b->doing);
 }
 
-/* In one process one after the other: not every driver bears more at a time. */
+/* In one process, one after the other, because not every driver can handle more at a time. */
 static int open_all(struct bench *b, struct bench_processes *p, struct fm_err *err)
 {
 	int rc = await(b, p, -1, BENCH_WAIT, err);
@@ -350,8 +352,8 @@ static uint64_t alone_ns(const struct bench_seat *s)
 	return sum;
 }
 
-/* With --disb, what libdisb's coordinator does: periodic real-time tasks of one frequency begin one
- * after the other. */
+/* With --disb, does what libdisb's coordinator does: periodic real-time tasks of the same frequency
+ * begin one after the other. */
 static uint64_t delay_of(const struct bench *b, uint32_t task)
 {
 	const struct bench_task *t = b->w.task;
@@ -379,7 +381,7 @@ static void make_plan(struct bench *b)
 	b->plan.made = true;
 }
 
-/* Everybody wakes up and sees it. */
+/* All clients wake up and see it. */
 static void stop(struct bench *b)
 {
 	uint64_t none = 0;
@@ -442,7 +444,7 @@ static void play(struct bench *b, struct bench_processes *p, time_t *begin)
 	watch(b, p);
 }
 
-/* They close by themselves, or are killed. */
+/* The programs end by themselves, or are killed. */
 static void end(struct bench *b, struct bench_processes *p, bool wait)
 {
 	uint64_t until = fm_now() + (wait ? CLOSE_NS : 0);

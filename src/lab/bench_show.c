@@ -38,7 +38,7 @@ json_t *bench_head_json(const struct bench *b)
 		bench_report_models(&b->w, b->page));
 }
 
-/* Of so many: of none there is no time. */
+/* The number of requests. Without any there is no time. */
 static void add_time(struct table *t, uint64_t of, uint64_t ns)
 {
 	char text[TABLE_TIME];

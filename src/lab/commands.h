@@ -3,9 +3,9 @@
  * The commands of `fermata-lab'.
  *
  * Owns: nothing: a command's state lives in its own frame.
- * Locks: one over a study's progress (study_run.c), one over whose turn it is to write what was
- * simulated (simulate_out.c); neither is taken under another.
- * Threads: that of main(), and the crews of simulations, studies and bench clients.
+ * Locks: one for a study's progress (study_run.c), and one for the order in which parts of a
+ * simulation write their results (simulate_out.c). Neither is taken under another. Threads: the
+ * main thread, and the threads of simulations, studies and bench clients.
  */
 #pragma once
 #include "cmd/cli.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata-lab compare A B`: what became of each group in one run and in the other. */
+/* `fermata-lab compare A B`: the results of each group in the two runs. */
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "base/util.h"
@@ -115,13 +115,14 @@ static const char *const verdicts[] = {
 	[RUN_STARVED] = "starved",
 };
 
-/* Are there percentiles of both to be compared? */
+/* Do both have percentiles to compare? */
 static bool is_tested(const struct run_test *t)
 {
 	return t->verdict != RUN_TOO_FEW && t->verdict != RUN_STARVED;
 }
 
-/* None has ended of work that was there, where at A's rate it were so many: not by chance. */
+/* B had work, and none of it ended. At A's rate so many jobs would have ended that this is not
+ * chance. */
 #define STARVED 10
 
 static bool is_starved(
@@ -173,7 +174,7 @@ static size_t count(const struct comparison *c, enum run_verdict v)
 	return n;
 }
 
-/* "+3.1%"; of nothing there is no part. */
+/* "+3.1%". Zero has no percentage. */
 static const char *change_of(double a, double b, char buf[TABLE_TIME])
 {
 	if (a > 0)
@@ -189,7 +190,7 @@ static void signed_ms(double ns, char buf[TABLE_TIME + 1])
 	table_ms(fabs(ns) / 1e6, buf + 1);
 }
 
-/* Without jobs there is no percentile, nor a change of it. */
+/* Without jobs there is no percentile, and no change of one. */
 static bool has_times(const struct run_group *g)
 {
 	return g->jobs && g->sampled;

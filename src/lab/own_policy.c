@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* There is no device that waits for it: what is slow is slow. */
+/* No device waits for the policy here, so it may be slow. */
 #define BUDGET FM_S
 
 static size_t name_length(const char *file)

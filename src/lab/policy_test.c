@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata-lab policy-test`: the laboratory's scenarios, for the policies built in and for one's
+/* `fermata-lab policy-test`: the laboratory's scenarios, for built-in policies and for the user's
  * own.
  */
 #include "base/cleanup.h"
@@ -20,7 +20,7 @@ enum { KEY_PROMISE = CLI_KEY_OWN, KEY_AT_ONCE, KEY_LIST };
 struct options {
 	struct cli *cli;
 	const char *policy;
-	struct fm_policy_promise own; /* as the command line says */
+	struct fm_policy_promise own; /* as given on the command line */
 	unsigned settings;
 	bool promised, list;
 };
@@ -152,7 +152,7 @@ static bool on_finding(void *ctx, const struct fm_lab_finding *f)
 	return true;
 }
 
-/* A policy as the user calls it, and what it is tried for. */
+/* A policy by the user's name for it, and the promises that it is tried for. */
 struct subject {
 	const char *name;
 	const struct fm_policy_ops *ops;
@@ -169,7 +169,8 @@ static void title(const struct subject *s, char *out, size_t size)
 		len += (size_t)snprintf(out + len, size - len, " %s", setting[i]);
 }
 
-/* What was found, of one policy: all of it if it is the only one, else what is broken. */
+/* The findings for one policy: all of them if it is the only one, otherwise only broken promises.
+ */
 static int show(const struct subject *s, const struct trial *t, unsigned failed, bool all)
 {
 	char name[256];
@@ -238,7 +239,7 @@ static int try_own(struct options *o, json_t *json)
 	return rc;
 }
 
-/* With each of the settings that it promises something for. */
+/* With each of the settings for which it promises something. */
 static int try_promises(const struct fm_policy_ops *ops, bool all, json_t *json)
 {
 	struct subject s = {.name = ops->name, .ops = ops};

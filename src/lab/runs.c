@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs as files. Times of jobs are put into the buckets of fm_hist in either case: what is compared
- * has the same edges. */
+/* Reads runs from files. Times of jobs are put into the buckets of fm_hist in both cases, so that
+ * both runs have the same edges. */
 #include "runs.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -75,7 +75,7 @@ static bool take_histogram(struct run_group *g, const struct fm_hist *h)
 	return true;
 }
 
-/* Of jobs whose beginning and end were both seen. */
+/* Only jobs whose beginning and end were both seen. */
 static bool group_of_trace(struct run_group *to, const struct recorded_group *g, struct fm_hist *h)
 {
 	fm_hist_reset(h);
@@ -128,7 +128,7 @@ static int open_trace(struct run *r, const char *path, struct fm_err *err)
 	return rc ? rc : of_recorded(r, &rec, path, err);
 }
 
-/* A whole number that is not below 0; false: it is none. */
+/* A whole number of at least 0; false: it is not one. */
 static bool count_of(const json_t *o, const char *key, uint64_t *v)
 {
 	const json_t *n = json_object_get(o, key);
@@ -155,7 +155,7 @@ static bool sample_of(struct run_sample *s, const char *key, const json_t *jobs)
 	       s->jobs <= UINT32_MAX;
 }
 
-/* false: it is none, or there is no memory. */
+/* false: it is not one, or there is no memory. */
 static bool samples_of(struct run_group *g, json_t *o)
 {
 	const char *key;

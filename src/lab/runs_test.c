@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Whether a quantile differs, by the bootstrap (Efron, Tibshirani: An Introduction to the
- * Bootstrap, 1993, chapters 13 and 16). Nothing is resampled job by job: the r-th smallest of n
- * draws from n jobs is the job of rank ceil(U n), where U, the r-th smallest of n uniform numbers,
- * has the distribution Beta(r, n - r + 1). Of many tests at once some would find a difference by
- * chance: Holm (Scand. J. Statistics 6, 1979).
+ * Bootstrap, 1993, chapters 13 and 16). Jobs are not resampled one by one: the r-th smallest of n
+ * draws from n jobs is the job of rank ceil(U n). U, the r-th smallest of n uniform numbers, has
+ * the distribution Beta(r, n - r + 1). With many tests at once, some would find a difference by
+ * chance; the correction is Holm's (Scand. J. Statistics 6, 1979).
  */
 #include "base/cleanup.h"
 #include "base/util.h"
@@ -53,7 +53,7 @@ static double beta_of(struct fm_rta_random *r, double a, double b)
 	return x / (x + y);
 }
 
-/* What a quantile is drawn from: its rank, and how many jobs there are up to each sample. */
+/* The input for drawing a quantile: its rank, and the number of jobs up to each sample. */
 struct source {
 	const struct run_group *g;
 	uint64_t rank, *upto;
@@ -101,8 +101,8 @@ static bool is_enough(const struct run_group *g, double q)
 	       (double)g->jobs * q >= RUN_BEYOND;
 }
 
-/* How often resampling sees no difference, or one the other way round; twice, as there are two
- * ways. */
+/* Counts how often resampling sees no difference, or one in the other direction. Doubled, because
+ * the test is two-sided. */
 static double p_of(const double *d, unsigned n)
 {
 	unsigned below = 0, above = 0;
@@ -147,7 +147,7 @@ static int by_p(const void *a, const void *b)
 	return x->p < y->p ? -1 : x->p > y->p;
 }
 
-/* The least p is taken times the number of tests, the next times one less, and so on up to the
+/* The least p is multiplied by the number of tests, the next one by one less, and so on up to the
  * first that fails. */
 static void correct(struct run_test **order, size_t n)
 {

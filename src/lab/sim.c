@@ -18,7 +18,7 @@
 
 #define THREADS_MAX 1024
 #define LOOK        (100 * FM_MS) /* how often the bar moves */
-#define PICTURE     (200 * FM_MS) /* what it shows if nobody says how much */
+#define PICTURE     (200 * FM_MS) /* how much it shows by default */
 
 enum {
 	KEY_POLICY = CLI_KEY_OWN,
@@ -178,7 +178,7 @@ static const struct argp argp = {
 	       "machine. fermata-lab-sim(1) has the format of the file.",
 };
 
-/* The policy's name, if it is that of a file. */
+/* The policy's name, if it names a file. */
 static int open_own(const char *policy, struct fm_plugin **own, struct fm_err *err)
 {
 	char path[WORKLOAD_POLICY];
@@ -187,7 +187,7 @@ static int open_own(const char *policy, struct fm_plugin **own, struct fm_err *e
 	return own_policy_is(path) ? own_policy_open(own, path, err) : 0;
 }
 
-/* What the time line shows, before anything is simulated for nothing. */
+/* Checks what the time line shows, before anything is simulated in vain. */
 static int set_picture(struct options *o, const struct fm_sim_plan *p, struct fm_err *err)
 {
 	if (o->from == FM_NEVER)
@@ -200,7 +200,7 @@ static int set_picture(struct options *o, const struct fm_sim_plan *p, struct fm
 		"the time line has to end after it begins, and not after the simulation");
 }
 
-/* What is written must not be what is read, nor two things one file. */
+/* An output must not be the input, and two outputs must not be the same file. */
 static int check_files(const struct options *o, struct fm_err *err)
 {
 	const char *file[] = {o->file, o->svg, o->trace, o->metrics};
@@ -216,7 +216,7 @@ static int check_files(const struct options *o, struct fm_err *err)
 	return 0;
 }
 
-/* Sums of the times of a section's devices, or groups, must fit into a number of JSON. */
+/* The sum of the times of a section's devices, or groups, must fit into a JSON number. */
 static int check_sums(const struct fm_sim_plan *p, struct fm_err *err)
 {
 	uint64_t most = 0;
@@ -293,7 +293,7 @@ static int prepare(
 	return rc ? rc : set_picture(o, &w->plan, err);
 }
 
-/* To be written; those that are not asked for are not open. */
+/* Outputs. Those that were not asked for are not open. */
 struct files {
 	struct outfile svg, trace, metrics;
 };
@@ -305,7 +305,7 @@ static void drop_files(struct files *f)
 	outfile_drop(&f->metrics);
 }
 
-/* Before anything is simulated for nothing. */
+/* Before anything is simulated in vain. */
 static int open_files(struct files *f, const struct options *o, struct fm_err *err)
 {
 	bool force = o->cli->force;
@@ -354,7 +354,7 @@ static void bar(const struct work *w)
 	fflush(stderr);
 }
 
-/* With a bar, where somebody looks and it takes a while. */
+/* With a progress bar, on a terminal and if it takes a while. */
 static int simulate(struct work *w)
 {
 	struct timespec look = fm_timespec(LOOK);
@@ -382,7 +382,7 @@ static double seconds(struct timeval tv)
 	return (double)tv.tv_sec + (double)tv.tv_usec / 1e6;
 }
 
-/* Of processor time: others may be at work here, too. */
+/* In processor time, because others may use this machine, too. */
 static void tell_speed(const struct work *w, uint64_t took)
 {
 	struct rusage usage = {0};
@@ -461,7 +461,7 @@ static int simulate_all(struct work *w, const struct fm_plugin *own, struct fm_e
 		rc = fm_err_set(
 			err, -EIO, "policy %s: %s", w->plan->policy->name, fm_plugin_failure(own));
 	if (simulate_out_close(w->out, rc ? NULL : &w->result, &why))
-		*err = why; /* that is why, where the simulation ended early */
+		*err = why; /* this is the reason if the simulation ended early */
 	return rc ? rc : why.code;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `fermata-lab sim`: what a simulation came to, for people and programs. */
+/* `fermata-lab sim`: the results of a simulation, for people and programs. */
 #pragma once
 #include "cmd/outfile.h"
 #include "sim/sim.h"

@@ -11,7 +11,7 @@ struct simulate_metrics {
 	struct outfile *out;
 	struct fm_snapshot s;
 	struct fm_sched_stats stats;
-	json_t *group; /* at hand: of the last entity, */
+	json_t *group; /* the present one: of the last entity, */
 	uint32_t id;   /* and its number */
 	size_t there, devices;
 };
@@ -68,7 +68,7 @@ static void add_device(struct simulate_metrics *m, const struct fm_sim_event *e)
 			0, "ready", 0, "running", 0, "suspended", 0));
 }
 
-/* Those of which others are beyond the limit count, too. */
+/* Groups beyond the limit count, too. */
 static void count_state(struct simulate_metrics *m, const struct fm_sim_event *e, const char *state)
 {
 	uint32_t id = simulate_device_id(m->names, e->machine, e->device);
@@ -79,7 +79,7 @@ static void count_state(struct simulate_metrics *m, const struct fm_sim_event *e
 			json_integer(json_integer_value(json_object_get(counts, state)) + 1));
 }
 
-/* NULL: it is one of those beyond the limit. Entities of a group follow each other. */
+/* NULL: it is beyond the limit. Entities of a group follow each other. */
 static json_t *group_of(struct simulate_metrics *m, const struct fm_sim_event *e)
 {
 	const struct fm_hints *hints = &m->names->plan->group[e->group].hints;
@@ -202,7 +202,7 @@ static json_t *of_daemon(const struct simulate_metrics *m)
 		SIMULATE_METRICS_ROWS);
 }
 
-/* Nothing of this machine is looked up: no users, containers or GPUs. */
+/* Nothing is looked up on this machine: no users, containers or GPUs. */
 static int write_rows(struct simulate_metrics *m, const struct fm_sim_result *r, struct fm_err *err)
 {
 	static const struct fm_sources nothing = {"", "", "", ""};

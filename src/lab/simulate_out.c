@@ -14,7 +14,7 @@ struct simulate_out {
 	struct fm_sim_audience audience;
 	pthread_mutex_t lock;
 	pthread_cond_t turned;
-	uint64_t turn; /* of the part of this number */
+	uint64_t turn; /* of the part with this number */
 };
 
 struct part {
@@ -22,8 +22,8 @@ struct part {
 	struct simulate_trace_part *trace;
 };
 
-/* The part with the lowest number runs, or is about to: it never waits, so that nobody waits for
- * ever. */
+/* The part with the lowest number runs, or is about to. It never waits, so no part waits for ever.
+ */
 void simulate_turn_wait(struct simulate_turn *t)
 {
 	struct simulate_out *o = t->out;

@@ -8,7 +8,7 @@
 
 #define PERCENT 32
 
-/* "12.3%", of integers: the same everywhere. */
+/* "12.3%", computed with integers, so that it is the same everywhere. */
 static const char *percent(uint64_t part, uint64_t whole, char buf[PERCENT])
 {
 	uint64_t tenths =

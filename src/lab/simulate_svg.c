@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A time line: a lane for each group on each device; full where the device works for it, pale where
- * it waits behind a closed gate, and a mark where a job arrives. */
+/* A time line. Each group on each device has a lane: full while the device works for it, pale while
+ * it waits behind a closed gate, with a mark where a job arrives. */
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "cmd/cli.h"
@@ -24,7 +24,7 @@
 struct lane {
 	uint32_t group, instance, device;
 	bool on, ready, open;
-	uint64_t since; /* of what it does now */
+	uint64_t since; /* of its present state */
 };
 
 struct picture {
@@ -36,7 +36,7 @@ struct picture {
 	bool cut; /* not all of it is there */
 };
 
-/* In hundredths of a pixel, by integers alone: the same bytes everywhere. */
+/* In hundredths of a pixel, with integers only, so that the bytes are the same everywhere. */
 static void put_x(FILE *f, const struct picture *p, uint64_t t)
 {
 	uint64_t x =

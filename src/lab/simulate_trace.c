@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define ROOM    4096 /* records of a chunk */
-#define REASONS 256  /* those beyond are not named */
+#define REASONS 256  /* further ones are not named */
 #define REASON  128
 
 enum { RING_CORE, RING_DEVICES, RINGS }; /* also their processes */
@@ -18,13 +18,13 @@ struct simulate_trace {
 	const struct simulate_names *names;
 	struct outfile *out;
 	FILE *f;    /* its */
-	int failed; /* errno of the first write that did */
+	int failed; /* errno of the first write that failed */
 	uint64_t written[RINGS];
 	unsigned reasons;
 	char reason[REASONS][REASON];
 };
 
-/* A text of the core, which the record may outlive. */
+/* A text of the core. The record may outlive it. */
 struct reason {
 	const char *at;
 	char text[REASON];
@@ -33,9 +33,9 @@ struct reason {
 struct simulate_trace_part {
 	struct simulate_trace *t;
 	struct simulate_turn *turn;
-	uint32_t device, devices; /* to be named: so many from this one on */
+	uint32_t device, devices; /* to be named: this many from this one on */
 	unsigned reasons, last, n[RINGS];
-	struct reason reason[REASONS]; /* records of the part count by these, from 1 */
+	struct reason reason[REASONS]; /* records of the part refer to these by number, from 1 */
 	struct fm_trace_rec rec[RINGS][ROOM];
 };
 
@@ -59,7 +59,7 @@ static uint32_t reason_of_file(struct simulate_trace *t, const char *text)
 	return t->reasons;
 }
 
-/* What is in force, at the beginning. */
+/* The settings in force at the beginning. */
 static void write_in_force(
 	struct simulate_trace *t, enum fm_trace_event what, const char *of, uint64_t value)
 {
@@ -132,7 +132,7 @@ int simulate_trace_close(struct simulate_trace *t, bool whole, struct fm_err *er
 struct simulate_trace_part *simulate_trace_part(
 	struct simulate_trace *t, struct simulate_turn *turn)
 {
-	struct simulate_trace_part *p = malloc(sizeof(*p)); /* what is not used is not touched */
+	struct simulate_trace_part *p = malloc(sizeof(*p)); /* unused memory is not touched */
 
 	if (!p)
 		return NULL;
@@ -157,7 +157,7 @@ static void name_queue(struct simulate_trace *t, const struct fm_trace_rec *r)
 	fm_trace_file_name(t->f, &n, simulate_group_name(t->names, r->group, text));
 }
 
-/* They stand in front of the first record that they are for. */
+/* Names are in front of the first record that needs them. */
 static void write_names(struct simulate_trace_part *p)
 {
 	struct simulate_trace *t = p->t;
@@ -291,13 +291,13 @@ static void note_decision(struct simulate_trace_part *p, const struct fm_sim_eve
 	r->arg[2] = c.all;
 }
 
-/* Those with large numbers have none: their segments are left out. */
+/* Queues with large numbers have none, so their segments are left out. */
 static uint16_t slot_of(uint32_t queue)
 {
 	return queue < FM_TRACE_NO_SLOT ? (uint16_t)queue : FM_TRACE_NO_SLOT;
 }
 
-/* The k-th of a group: which device of the machine that is on. */
+/* The k-th queue of a group: the device of the machine that it is on. */
 static uint32_t place(const struct simulate_trace_part *p, const struct fm_sim_event *e, uint32_t k)
 {
 	const struct fm_sim_plan *plan = p->t->names->plan;
@@ -378,7 +378,7 @@ static void note_idle(struct simulate_trace_part *p, const struct fm_sim_event *
 	r->arg[2] = linger.keeps_ns;
 }
 
-/* The device has worked for it; which of a gang's devices that is, its queue says. */
+/* The device has worked for it. The queue tells which of a gang's devices this is. */
 static void note_stretch(struct simulate_trace_part *p, const struct fm_sim_event *e)
 {
 	const struct simulate_names *names = p->t->names;

@@ -109,7 +109,7 @@ static int list(void)
 	return table_print(&t) ? CLI_FAILED : CLI_OK;
 }
 
-/* Areas under the curves, and by how much the first exceeds each. */
+/* Areas under the curves, and how far the first exceeds each other one. */
 static int summary(const struct study_result *r)
 {
 	static const struct table_column columns[] = {
@@ -187,7 +187,7 @@ static int each(const struct options *o, int (*fn)(const struct options *o, cons
 	return rc;
 }
 
-/* Whether all can be written is known before the first of them begins. */
+/* It is checked that all can be written before the first one begins. */
 static int run_all(const struct options *o)
 {
 	int rc = each(o, check_one);

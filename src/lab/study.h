@@ -11,10 +11,11 @@
 /* One figure of a paper. */
 struct study {
 	const char *name, *title, *axis;
-	double first, step; /* along the axis, for people; the rest counts in points */
+	double first, step; /* along the axis, for people; everything else counts in points */
 	unsigned points, curves, sets;
 	const char *curve[STUDY_CURVES];
-	/* Draw the set of a point, and say which curves' tests it passes; 0 or a negative errno. */
+	/* Draws a set for a point, and says which curves' tests it passes. 0 or a negative errno.
+	 */
 	int (*sample)(const struct study *s, unsigned point, struct fm_rta_random *r,
 		bool passes[STUDY_CURVES]);
 	unsigned cpus; /* global EDF */
@@ -22,7 +23,7 @@ struct study {
 	bool gain;     /* GCAPS: with and without GPU priorities, instead of all methods */
 };
 
-/* NULL past the last. */
+/* NULL behind the last one. */
 const struct study *study_at(size_t index);
 const struct study *study_find(const char *name);
 double study_x(const struct study *s, unsigned point);
@@ -35,12 +36,13 @@ struct study_result {
 	bool done[STUDY_POINTS];
 };
 
-/* Fills in what is not done yet, with `threads`; after each point, writes what there is to
+/* Does the missing points, with `threads`. After each point, writes the results so far to
  * DIR/NAME.part. progress: show a bar on stderr. */
 int study_run(struct study_result *r, const char *dir, unsigned threads, bool progress,
 	struct fm_err *err);
 
-/* What an earlier run of the same seed and number of sets has left; how many points. */
+/* Reads the results of an earlier run with the same seed and number of sets. Returns the number of
+ * points. */
 unsigned study_resume(struct study_result *r, const char *dir);
 
 /* DIR/NAME.csv and DIR/NAME.svg, opened before the work begins. */
@@ -52,7 +54,7 @@ int study_open(struct study_files *f, const struct study *s, const char *dir, bo
 	struct fm_err *err);
 void study_files_drop(struct study_files *f);
 
-/* Both, in the place of DIR/NAME.part. */
+/* Writes both, and removes DIR/NAME.part. */
 int study_write(
 	const struct study_result *r, struct study_files *f, const char *dir, struct fm_err *err);
 void study_csv(FILE *f, const struct study_result *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The figures: what is drawn, along which parameter, and who judges it. */
+/* The figures: the drawn sets, the parameter along the axis, and the tests. */
 #include "base/util.h"
 #include "study.h"
 #include <errno.h>
@@ -15,7 +15,7 @@ static struct fm_rta_range exactly(int64_t v)
 	return (struct fm_rta_range){v, v};
 }
 
-/* Points in integers: what is drawn must not hang on how a machine rounds. */
+/* Points are integers: the sets must not depend on how a machine rounds. */
 static void set_parameter(struct fm_rta_generator *g, enum sweep sweep, int64_t point)
 {
 	switch (sweep) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The work of a study, on several threads. Each set has a stream of random numbers of its own, so
- * that results are the same with any number of threads, and after any interruption. */
+/* The work of a study, on several threads. Each set has its own stream of random numbers. So
+ * results are the same with any number of threads, and after any interruption. */
 #include "base/cleanup.h"
 #include "base/lockorder.h"
 #include "study.h"
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What is taken at a time. */
+/* The work that a thread takes at a time. */
 #define BATCH 20
 
 struct crew {
@@ -75,7 +75,7 @@ static void part_name(const struct study_result *r, const char *dir, char *path,
 	snprintf(path, size, "%s/%s.part", dir, r->study->name);
 }
 
-/* All that is done, in the place of what was: never half a line. */
+/* Writes all results so far in place of the old file: never half a line. */
 static int save(const struct study_result *r, const char *dir)
 {
 	struct outfile part;
@@ -221,7 +221,7 @@ unsigned study_resume(struct study_result *r, const char *dir)
 			fclose(head);
 		return 0;
 	}
-	study_csv(head, r); /* nothing is done yet: the head alone */
+	study_csv(head, r); /* nothing is done yet: only the head */
 	fclose(head);
 	for (size_t at = 0; at < length; at += strlen(line))
 		if (getline(&line, &size, f) < 0 || strncmp(expected + at, line, strlen(line)))

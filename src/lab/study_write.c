@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a study leaves: numbers, and a picture of them. */
+/* The outputs of a study: numbers, and a picture of them. */
 #include "cmd/cli.h"
 #include "study.h"
 #include <string.h>
@@ -94,7 +94,7 @@ static void axes(FILE *f, const struct study *s)
 	text(f, LEFT, TOP - 16, "start", s->title);
 }
 
-/* Colours that most people tell apart, and dashes for those who do not. */
+/* Colours that most people can tell apart, and dashes for people who cannot. */
 static void curve(FILE *f, const struct study_result *r, unsigned c)
 {
 	static const char *const colour[STUDY_CURVES] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7",

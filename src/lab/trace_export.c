@@ -73,7 +73,7 @@ static bool write_events(struct timeline *t)
 	return !t->failed;
 }
 
-/* cli_main() tells of the standard output. */
+/* cli_main() reports errors of the standard output. */
 static int finish(struct outfile *to, bool whole)
 {
 	struct fm_err err = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON of Chrome's tracing, which ui.perfetto.dev reads: times in microseconds, with fractions
- * to the nanosecond. Events need no order in the file, but of those that begin at one moment on one
- * track the outer comes first. */
+ * to the nanosecond. Events need no order in the file, except that of two that begin at one moment
+ * on one track, the outer one comes first. */
 #include "trace_tracks.h"
 #include <inttypes.h>
 #include <string.h>
@@ -27,8 +27,8 @@ static void put_key(FILE *f, const char *key)
 	fputc(':', f);
 }
 
-/* Readers multiply by a thousand and cut off: a tenth of a nanosecond more keeps each number what
- * it is. */
+/* Readers multiply by a thousand and cut off. A tenth of a nanosecond more keeps each number right.
+ */
 static void put_us(FILE *f, uint64_t ns)
 {
 	fprintf(f, "%" PRIu64 ".%03u1", ns / 1000, (unsigned)(ns % 1000));
@@ -122,7 +122,7 @@ void json_flow(struct timeline *t, size_t arrow)
 	flow_end(t, "f", t->arrow[arrow].to, t->arrow[arrow].to_at, arrow);
 }
 
-/* Named by what, of whom and the unit, which is the argument's name. */
+/* Its name says what it counts and for which group. The argument's name is the unit. */
 void json_counter(struct timeline *t, const struct track *track, uint64_t at, const char *what,
 	const char *of, const char *unit, double value)
 {

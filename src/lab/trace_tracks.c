@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a timeline shows. A process for each device; in it a track for whom the policy has chosen,
- * one for each group, and two for each queue: its segments, and where it stood. One process more is
- * the daemon, with what people and programs asked it for.
+ * What a timeline shows. Each device is a process. It has a track for the groups that the policy
+ * has chosen, one for each group, and two for each queue: its segments, and its stops. One more
+ * process is the daemon, with the requests of people and programs.
  */
 #include "trace_tracks.h"
 #include "base/clock.h"
@@ -64,7 +64,7 @@ static const char *text_of(
 	return n ? n->text : none;
 }
 
-/* Made at its first use. What was found before this call may have moved. NULL: out of memory. */
+/* Makes it at its first use. Pointers from before this call may be invalid. NULL: out of memory. */
 static struct track *get(
 	struct timeline *t, enum track_kind kind, uint32_t a, uint32_t b, const char *name)
 {
@@ -116,7 +116,7 @@ static struct track *queue_track(struct timeline *t, const struct trace_view *v,
 	return get(t, stops ? TRACK_STOPS : TRACK_QUEUE, v->queue_id, v->device_id, name);
 }
 
-/* Slices of one track follow each other; what would overlap begins later. */
+/* Slices of one track follow each other. One that would overlap begins later. */
 static void draw(struct timeline *t, struct track *track, struct draw d)
 {
 	uint64_t end = fm_add_sat(d.at, FM_MAX(d.took, UINT64_C(1)));
@@ -153,7 +153,7 @@ static const char *state_name(struct timeline *t, const struct track *track, cha
 	return buf;
 }
 
-/* A mark within the slice, so that arrows begin at something that says why. */
+/* A mark within the slice, so that an arrow begins at something that shows the reason. */
 static void mark_ready(struct timeline *t, struct track *track, uint64_t at, uint64_t took)
 {
 	if (track->marked)
@@ -205,7 +205,7 @@ static bool more_arrows(struct timeline *t)
 	return more;
 }
 
-/* The arrow begins where the one wanted to run, and ends where the other came to rest. */
+/* The arrow begins where one group wanted to run, and ends where the other came to rest. */
 static void draw_arrow(struct timeline *t, struct track *victim, uint32_t device, uint64_t at)
 {
 	const struct track *cause = find(t, TRACK_GROUP, victim->cause, device);
@@ -295,7 +295,7 @@ static void group_event(struct timeline *t, const struct trace_view *v)
 	if (next != before.state || next == SHOWS_WAIT) {
 		struct track now = *g;
 
-		/* What ends now had the reasons of before. */
+		/* The slice that ends now had the previous reasons. */
 		g->cause = before.cause;
 		g->reason = before.reason;
 		turn(t, g, next, at);
@@ -329,7 +329,7 @@ static void on_decided(struct timeline *t, const struct trace_view *v)
 	d->reason = v->rec->reason;
 }
 
-/* Of nobody's device: what people and programs asked for, and how the daemon is. */
+/* Events of no device: requests of people and programs, and the state of the daemon. */
 static void daemon_event(struct timeline *t, const struct trace_view *v)
 {
 	struct track *track = get(t, TRACK_DAEMON, 0, 0, "what was asked of the daemon");
@@ -345,7 +345,7 @@ static void daemon_event(struct timeline *t, const struct trace_view *v)
 				.args = v});
 }
 
-/* By hand: it says so where it waits. */
+/* Suspended by hand: shown in the track where it waits. */
 static void on_withheld(struct timeline *t, const struct trace_view *v, bool withheld)
 {
 	for (size_t i = 0; i < t->cap; i++) {
@@ -449,7 +449,7 @@ void timeline_record(struct timeline *t, const struct trace_view *v)
 		return; /* shown by others */
 	case FM_EV_job_arrived:
 	case FM_EV_job_ended:
-		return; /* too many; those that were late are told of by themselves */
+		return; /* too many; late jobs have events of their own */
 	default:
 		daemon_event(t, v);
 	}

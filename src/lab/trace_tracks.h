@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tracks of a timeline, made of records one by one, and what is drawn on them. */
+/* Tracks of a timeline, made from records one by one, and the drawing on them. */
 #pragma once
 #include "cmd/trace_view.h"
 #include <stdio.h>
@@ -22,7 +22,7 @@ struct track {
 	unsigned pid, tid;
 	uint32_t id; /* of the group, device or queue */
 	enum track_state state;
-	uint64_t since, drawn_to; /* what is drawn ends there */
+	uint64_t since, drawn_to; /* the drawing ends there */
 	uint32_t cause, reason;
 
 	/* A group on a device. */
@@ -32,7 +32,7 @@ struct track {
 	uint64_t sampled_at, sampled; /* device time used by then */
 	bool counts;
 
-	/* A device: whom the policy has chosen. */
+	/* A device: the group that the policy has chosen. */
 	uint32_t chosen;
 };
 
@@ -48,7 +48,8 @@ struct timeline {
 	bool begun;
 	struct track *track; /* an open hash table */
 	size_t n, cap;
-	struct arrow *arrow; /* at the end of the file, behind what they begin and end at */
+	struct arrow
+		*arrow; /* at the end of the file, behind the slices where they begin and end */
 	size_t n_arrows, arrows_cap;
 	uint64_t end;
 	bool failed; /* out of memory */
@@ -56,7 +57,7 @@ struct timeline {
 
 void timeline_begin(struct timeline *t);
 void timeline_record(struct timeline *t, const struct trace_view *v);
-/* What is still open ends with the last record. */
+/* Slices that are still open end with the last record. */
 void timeline_end(struct timeline *t);
 void timeline_free(struct timeline *t);
 
@@ -64,7 +65,7 @@ void timeline_free(struct timeline *t);
 struct draw {
 	const struct track *track;
 	uint64_t at, took;
-	const char *name, *reason, *cause; /* the latter two "" or NULL: none */
+	const char *name, *reason, *cause; /* the last two: "" or NULL if there are none */
 	const struct trace_view *args;     /* the arguments of this record, or NULL */
 };
 void json_slice(struct timeline *t, const struct draw *d);
