@@ -2,10 +2,11 @@
 #include "attr.h"
 #include "base/cleanup.h"
 
-/* A kernel has at most so many bytes of parameters, each of one at least. */
+/* A kernel has at most this many bytes of parameters, and each has at least one byte. */
 #define PARAMS_MAX 32764
 
-/* Bits 18 and up of the last word of a KPARAM_INFO: the size. The others, of an ordinary parameter:
+/* The last word of a KPARAM_INFO has the size in bits 18 and up. For an ordinary parameter the
+ * other bits are:
  */
 #define V1_REST 0x1f000u
 
@@ -29,8 +30,9 @@ int fm_attr_next(const uint8_t *info, size_t size, size_t *at, struct fm_attr *a
 	return 1;
 }
 
-/* Kinds seen in what CUDA 11 to 13 make for sm_80 to sm_90, or that say nothing of places or
- * parameters. Places of instructions stay right: nothing but the end of the code changes. */
+/* Kinds that were seen in the output of CUDA 11 to 13 for sm_80 to sm_90, or that contain neither
+ * places nor parameters. Places of instructions stay right, because only the end of the code
+ * changes. */
 static const uint8_t known[] = {0x01, 0x02, 0x03, 0x04, 0x05, 0x0a, 0x0d, 0x0f, 0x10, 0x17, 0x19,
 	0x1b, 0x1c, 0x1d, 0x1e, 0x21, 0x22, 0x24, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x2b, 0x2c,
 	0x2d, 0x2e, 0x30, 0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3c, 0x3d, 0x3e,
@@ -66,7 +68,7 @@ static bool read_param(const struct fm_attr *a, struct fm_kernel_attrs *k, unsig
 	return true;
 }
 
-/* The attributes that are numbers. */
+/* Attributes that are numbers. */
 static bool read_number(const struct fm_attr *a, struct fm_kernel_attrs *k)
 {
 	switch (a->kind) {
@@ -98,7 +100,7 @@ static bool read_number(const struct fm_attr *a, struct fm_kernel_attrs *k)
 	}
 }
 
-/* One after the other, within what the kernel says that it has. */
+/* One after the other, within the size that the kernel declares. */
 static bool params_agree(const struct fm_kernel_attrs *k, uint16_t bank_bytes)
 {
 	unsigned end = 0;
@@ -147,7 +149,7 @@ enum fm_kernel_why fm_attr_read(const uint8_t *info, size_t size, struct fm_kern
 	*out = (struct fm_kernel_attrs){0};
 	for (size_t at = 0; fm_attr_next(info, size, &at, &a) > 0;)
 		n += is_param(&a);
-	/* As many places as records: all ordinals are below their number, and none is there twice.
+	/* As many places as records: all ordinals are below that number, and none occurs twice.
 	 */
 	seen = calloc(n + 1, sizeof(*seen));
 	out->params = calloc(n + 1, sizeof(*out->params));
@@ -166,7 +168,7 @@ static void add_param(struct fm_buf *out, unsigned ordinal, unsigned at, bool v2
 	fm_buf_add(out, r, sizeof(r));
 }
 
-/* As compilers write them: the last one first. */
+/* In the order of compilers: the last one first. */
 static void add_params(
 	struct fm_buf *out, const struct fm_kernel_attrs *was, const struct fm_attr_change *c)
 {
@@ -184,7 +186,7 @@ static void add_params(
 	}
 }
 
-/* Where ours go: before the first parameter, or, if there is none, behind the version. */
+/* The place of ours: in front of the first parameter, or behind the version if there is none. */
 static size_t params_place(const uint8_t *info, size_t size)
 {
 	size_t at = 0, other = size;
@@ -199,7 +201,7 @@ static size_t params_place(const uint8_t *info, size_t size)
 	return other;
 }
 
-/* A record as it is, but for what changes in it. */
+/* Copies a record, with the necessary changes. */
 static void copy(const struct fm_attr *a, const uint8_t *info, const struct fm_kernel_attrs *was,
 	const struct fm_attr_change *c, struct fm_buf *out)
 {

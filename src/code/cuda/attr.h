@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes in sections .nv.info: records of a form, a kind, and a value. */
+/* Attributes in sections .nv.info. Each is a record of a form, a kind, and a value. */
 #pragma once
 #include "bytes.h"
 
-/* Those that the rewriting reads or writes, by the names of NVIDIA's tools. */
+/* The attributes that the rewriting reads or writes, under the names of NVIDIA's tools. */
 enum {
 	FM_EIATTR_PARAM_CBANK = 0x0a,
 	FM_EIATTR_KPARAM_INFO = 0x17,
@@ -21,28 +21,28 @@ enum {
 	FM_EIATTR_NUM_BARRIERS = 0x4c
 };
 
-/* How the value is kept. */
+/* How the value is stored. */
 enum { FM_ATTR_NONE = 1, FM_ATTR_BYTE, FM_ATTR_HALF, FM_ATTR_DATA };
 
 struct fm_attr {
 	uint8_t form, kind;
-	uint16_t value;      /* of FM_ATTR_BYTE and FM_ATTR_HALF; of FM_ATTR_DATA the size */
-	const uint8_t *data; /* of FM_ATTR_DATA */
+	uint16_t value;      /* for FM_ATTR_BYTE and FM_ATTR_HALF; for FM_ATTR_DATA, the size */
+	const uint8_t *data; /* for FM_ATTR_DATA */
 	size_t at, size;     /* the whole record */
 };
 
-/* The record at *at, which moves behind it. 1; 0 at the end; -1: not such a record. */
+/* Reads the record at *at, and moves *at behind it. 1; 0 at the end; -1: not such a record. */
 int fm_attr_next(const uint8_t *info, size_t size, size_t *at, struct fm_attr *a);
 
-/* Whether this kind is known to be none that says where something is which moves, or how many
- * parameters there are. */
+/* Is this kind known to contain neither the place of something that moves, nor the number of
+ * parameters? */
 bool fm_attr_known(const struct fm_attr *a);
 
-/* What a kernel's attributes say. */
+/* The contents of a kernel's attributes. */
 struct fm_kernel_attrs {
 	unsigned n_params;
 	struct fm_param *params; /* by ordinal; to be freed */
-	bool v2;                 /* parameters in records of the second version */
+	bool v2;                 /* parameters are in records of the second version */
 	bool bank;               /* there is a PARAM_CBANK */
 	uint32_t bank_symbol;
 	uint16_t base, bytes; /* of the parameters in the constant bank */
@@ -51,7 +51,7 @@ struct fm_kernel_attrs {
 };
 enum fm_kernel_why fm_attr_read(const uint8_t *info, size_t size, struct fm_kernel_attrs *out);
 
-/* What is to be in them afterwards, besides what is. */
+/* What the attributes get in addition. */
 struct fm_attr_change {
 	uint16_t guard_at;    /* parameters of the guardian begin here */
 	uint16_t base;        /* of the parameters in the constant bank */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of images: little-endian words at any address, ranges that are checked, buffers that grow.
+/* Bytes of images: little-endian words at any address, checked ranges, buffers that grow.
  */
 #pragma once
 #include "image.h"
@@ -47,14 +47,13 @@ static inline void fm_put64(void *p, uint64_t v)
 	memcpy(p, &v, sizeof(v));
 }
 
-/* Whether `size` bytes at `at` lie within the first `total`, whatever the numbers are. */
+/* Are `size` bytes at `at` within the first `total`? The numbers may be anything. */
 static inline bool fm_within(uint64_t at, uint64_t size, uint64_t total)
 {
 	return at <= total && size <= total - at;
 }
 
-/* Grows up to FM_IMAGE_MAX. What fails is remembered, so that it need be asked only once, in the
- * end. */
+/* Grows up to FM_IMAGE_MAX. A failure is remembered, so that one check at the end is enough. */
 struct fm_buf {
 	uint8_t *data;
 	size_t size, room;

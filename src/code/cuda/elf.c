@@ -9,7 +9,7 @@
 #define ALIGN_MAX    4096
 #define SEGMENTS_MAX 64
 
-/* Which versions there are, and where each has the architecture and that addresses have 64 bits. */
+/* The known versions, and where each has the architecture and the bit for 64-bit addresses. */
 static enum fm_image_why read_version(struct fm_elf *e)
 {
 	uint32_t flags = e->h.e_flags;
@@ -151,11 +151,13 @@ static int by_place(const void *a, const void *b)
 	if (x->at != y->at)
 		return x->at < y->at ? -1 : 1;
 	if (x->size != y->size)
-		return x->size < y->size ? -1 : 1; /* empty ones stand before what begins there */
+		return x->size < y->size ? -1 : 1; /* empty sections come before one that begins at
+						      the same place */
 	return x->section < y->section ? -1 : 1;
 }
 
-/* The sections in the order of the file; the first, which is none, left out. NULL without memory.
+/* The sections in the order of the file, without the first one, which is empty by definition. NULL:
+ * out of memory.
  */
 static struct place *in_order(const struct fm_elf *e)
 {
@@ -276,7 +278,7 @@ static void align(struct fm_buf *out, uint64_t to)
 		fm_buf_add(out, NULL, to - out->size % to);
 }
 
-/* Where each section comes to stand; h.sh_offset and h.sh_size of `heads`. */
+/* Computes the place of each section: h.sh_offset and h.sh_size of `heads`. */
 static enum fm_image_why write_sections(
 	const struct fm_elf *e, Elf64_Shdr *heads, struct fm_buf *out)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An executable ELF of CUDA, checked as a whole, and laid anew with some sections changed. */
+/* An executable ELF of CUDA. It is checked as a whole, and written again with some sections
+ * changed. */
 #pragma once
 #include "bytes.h"
 #include <elf.h>
 
-/* Types of sections that are NVIDIA's own. */
+/* NVIDIA's own types of sections. */
 enum {
 	FM_SHT_CUDA_INFO = 0x70000000,
 	FM_SHT_CUDA_CALLGRAPH = 0x70000001,
@@ -12,17 +13,18 @@ enum {
 	FM_SHT_CUDA_RELOCINFO = 0x7000000b,
 	FM_SHT_CUDA_COMPAT = 0x70000086
 };
-/* In a symbol's st_other: a kernel. */
+/* In a symbol's st_other: it is a kernel. */
 #define FM_STO_CUDA_ENTRY 0x10
 
 struct fm_section {
-	Elf64_Shdr h; /* as read; offset and size are made anew when it is written */
+	Elf64_Shdr h; /* as read; offset and size are computed again when it is written */
 	const char *name;
-	const uint8_t *data; /* NULL of those without bytes in the file */
+	const uint8_t *data; /* NULL for sections without bytes in the file */
 	size_t size;
-	struct fm_buf own; /* holds `data` if it has been changed; what is appended, if `grown` */
+	struct fm_buf own; /* holds `data` if that has been changed; holds the appended bytes if
+			      `grown` */
 	bool grown;
-	uint8_t first[16]; /* what it begins with then */
+	uint8_t first[16]; /* the bytes that it begins with then */
 };
 
 struct fm_elf {
@@ -38,8 +40,8 @@ struct fm_elf {
 	const char *strings;
 };
 
-/* After anything but FM_IMAGE_OK it holds nothing but `abi` and `sm`, as far as they were read. The
- * input has to outlive it. */
+/* After any result but FM_IMAGE_OK it holds only `abi` and `sm`, if they were read. The input has
+ * to outlive it. */
 enum fm_image_why fm_elf_read(const void *in, size_t len, struct fm_elf *e);
 void fm_elf_free(struct fm_elf *e);
 
@@ -60,21 +62,22 @@ static inline bool fm_elf_is_kernel(const Elf64_Sym *s)
 	       s->st_shndx != SHN_UNDEF;
 }
 
-/* A copy of a section's bytes that may be changed in place; NULL without memory, or of an empty
- * one. */
+/* A copy of a section's bytes that may be changed in place. NULL: out of memory, or the section is
+ * empty. */
 uint8_t *fm_elf_own(struct fm_elf *e, unsigned section);
-/* Gives a section these bytes, and takes the buffer. */
+/* Gives a section these bytes. Takes the buffer over. */
 void fm_elf_replace(struct fm_elf *e, unsigned section, struct fm_buf *with);
 
-/* Lets a section begin with these bytes, and end with those of the buffer, which it takes. */
+/* Lets a section begin with these bytes, and end with those of the buffer, which it takes over. */
 void fm_elf_grow(struct fm_elf *e, unsigned section, const uint8_t first[16], struct fm_buf *tail);
-/* The size that it will be written with. */
+/* The size with which it will be written. */
 static inline size_t fm_elf_size(const struct fm_section *s)
 {
 	return s->size + (s->grown ? s->own.size : 0);
 }
 
-/* Whether a segment covers a section; one without bytes covers those that have none in the file. */
+/* Does a segment cover a section? A segment without bytes covers sections without bytes in the
+ * file. */
 bool fm_elf_covers(const Elf64_Phdr *p, const Elf64_Shdr *h);
 
 static inline Elf64_Phdr fm_elf_segment(const struct fm_elf *e, unsigned i)
@@ -85,5 +88,6 @@ static inline Elf64_Phdr fm_elf_segment(const struct fm_elf *e, unsigned i)
 	return p;
 }
 
-/* Sections in their order, then their headers, then the segments, which cover what they covered. */
+/* Writes the sections in their order, then their headers, then the segments, which cover the same
+ * sections as before. */
 enum fm_image_why fm_elf_write(const struct fm_elf *e, struct fm_buf *out);

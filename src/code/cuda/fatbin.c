@@ -26,7 +26,7 @@ struct entry {
 	unsigned kind, version, sm;
 	uint64_t flags;
 	const uint8_t *head, *data;
-	uint64_t size, packed, unpacked; /* in the file; of that the packed bytes; when unpacked */
+	uint64_t size, packed, unpacked; /* in the file; the packed bytes of that; when unpacked */
 };
 
 bool fm_is_fatbin(const void *image, size_t size)
@@ -34,7 +34,7 @@ bool fm_is_fatbin(const void *image, size_t size)
 	return size >= HEADER && fm_get32(image) == FM_FATBIN_MAGIC;
 }
 
-/* The entry at *p, which moves behind it. */
+/* Reads the entry at *p, and moves *p behind it. */
 static bool read_entry(const uint8_t **p, const uint8_t *end, struct entry *e)
 {
 	const uint8_t *q = *p;
@@ -67,8 +67,8 @@ static unsigned major(unsigned sm)
 
 /*
  * How well an entry fits a device; 0: not at all. Machine code runs on its major architecture from
- * its own minor one on; what is made for exactly this one comes first. PTX runs on what is as new
- * as it or newer, and comes after all machine code.
+ * its own minor one on. Code for exactly this architecture comes first. PTX runs on the same or
+ * newer architectures, and comes after all machine code.
  */
 static unsigned fitness(const struct entry *e, unsigned sm)
 {

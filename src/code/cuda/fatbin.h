@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fatbins: images for several architectures in one, each packed or not. */
+/* Fatbins: one file with images for several architectures, each packed or not. */
 #pragma once
 #include "bytes.h"
 
 #define FM_FATBIN_MAGIC   0xba55ed50u
 #define FM_FATBIN_WRAPPER 0x466243b1u
 
-/* What the driver would take for a device. */
+/* The entry that the driver would use for a device. */
 struct fm_fatbin_pick {
-	const uint8_t *data; /* as it stands in the fatbin, or unpacked */
+	const uint8_t *data; /* as in the fatbin, or unpacked */
 	size_t size;
 	uint8_t *unpacked; /* to be freed */
 	unsigned sm;
@@ -19,7 +19,7 @@ bool fm_is_fatbin(const void *image, size_t size);
 enum fm_image_why fm_fatbin_pick(
 	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out);
 
-/* The bytes of the entry that would be taken, its header among them. */
+/* The bytes of the entry that would be used, with its header. */
 enum fm_image_why fm_fatbin_entry(
 	const void *image, size_t size, unsigned sm, const void **entry, size_t *entry_size);
 

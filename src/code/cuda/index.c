@@ -22,7 +22,7 @@ static void index_sections(const struct fm_elf *e, struct fm_index *x)
 			x->general = i;
 		if (!of || of >= e->n || !begins(e->s[of].name, TEXT))
 			continue;
-		/* Of the right name, and not just linked there. */
+		/* Has the right name, and is not merely linked there. */
 		name += begins(name, INFO ".") ? strlen(INFO ".")
 			: begins(name, BANK)   ? strlen(BANK)
 					       : 0;
@@ -41,7 +41,7 @@ static enum fm_image_why index_symbols(const struct fm_elf *e, struct fm_index *
 		Elf64_Sym s = fm_elf_symbol(e, i);
 		const char *name = fm_elf_name(e, &s);
 
-		/* The device runtime, of any age. */
+		/* The device runtime, of any version. */
 		if (begins(name, "__cudaCDP") || begins(name, "__cudaCNP") ||
 			begins(name, "cudaLaunchDevice") || begins(name, "cudaGetParameterBuffer"))
 			return FM_IMAGE_LAUNCHES;
@@ -57,8 +57,8 @@ static enum fm_image_why index_symbols(const struct fm_elf *e, struct fm_index *
 	return FM_IMAGE_OK;
 }
 
-/* What is added to the symbol leads to its first instruction; where it stands in the code it is not
- * looked at. */
+/* The addend of the relocation leads to the symbol's first instruction. The place of the relocation
+ * in the code does not matter. */
 static bool names_entry(const struct fm_section *s, size_t at)
 {
 	return s->h.sh_type == SHT_RELA && fm_get64(s->data + at + 16) < FM_SASS_BYTES;
@@ -80,7 +80,7 @@ static void index_relocations(const struct fm_elf *e, struct fm_index *x)
 
 			if (fm_get64(s->data + at) < FM_SASS_BYTES)
 				x->text[s->h.sh_info] |= FM_TEXT_FIRST_RELOCATED;
-			/* A function's own code names places in it, to return to. */
+			/* A function's own code may name places in it, as return addresses. */
 			if (ELF64_ST_TYPE(y.st_info) != STT_FUNC || !y.st_shndx ||
 				(y.st_shndx == s->h.sh_info && !names_entry(s, at)))
 				continue;

@@ -3,7 +3,7 @@
 #include "base/util.h"
 #include <ctype.h>
 
-/* Beyond these a kernel is too large to be looked at. */
+/* Beyond these limits a kernel is too large to be examined. */
 #define REGS_MAX     65536u
 #define INSNS_MAX    65536u
 #define OPERANDS_MAX 524288u
@@ -11,15 +11,16 @@
 #define FAMILIES_MAX 192u
 #define DEPTH_MAX    16u
 
-/* About how long, in instructions: what waits for memory, and what is computed in steps. */
+/* The approximate length, in instructions, of an access to memory, and of an operation with several
+ * steps. */
 #define WEIGHT_LOAD  128
 #define WEIGHT_STORE 32
 #define WEIGHT_LONG  16
 
-/* Registers that were declared together: %r<100>, or one. */
+/* Registers that were declared together: %r<100>, or a single one. */
 struct family {
 	size_t name;
-	uint32_t len, first, count; /* count 0: one, of just that name */
+	uint32_t len, first, count; /* count 0: a single one of exactly that name */
 };
 
 struct label {
@@ -52,7 +53,7 @@ static bool fails(struct reader *r, enum fm_loop_why why)
 	return false;
 }
 
-/* A list with room for more; NULL: there is no memory. */
+/* Makes room for more items in a list. NULL: out of memory. */
 static void *grow(struct reader *r, void *list, uint32_t *room, size_t size)
 {
 	uint32_t n = 2 * *room + 64;
@@ -65,7 +66,7 @@ static void *grow(struct reader *r, void *list, uint32_t *room, size_t size)
 	return more;
 }
 
-/* Room for one more. False: there is no memory. */
+/* Makes room for one more. False: out of memory. */
 #define ROOM(r, c, what)                                                                  \
 	({                                                                                \
 		void *more_ = (c)->what;                                                  \
@@ -91,7 +92,7 @@ static bool accept(struct reader *r, char c)
 	return true;
 }
 
-/* Its length; 0: there is none. */
+/* The length of a name; 0: there is none. */
 static uint32_t word(struct reader *r, size_t *at)
 {
 	skip(r);
@@ -184,7 +185,7 @@ static bool declare(struct reader *r)
 	return accept(r, ';') || fails(r, FM_LOOP_TEXT);
 }
 
-/* Which member of a family: %r12 of %r. False: it is none of it. */
+/* The member of a family, such as %r12 of %r. False: it is not a member. */
 static bool member(const struct family *f, const char *s, size_t len, uint32_t *n)
 {
 	*n = 0;
@@ -240,12 +241,12 @@ static const struct {
 	{"mma", TOGETHER}, {"wmma", TOGETHER}, {"wgmma", TOGETHER}, {"ldmatrix", TOGETHER},
 	{"stmatrix", TOGETHER}, {"movmatrix", TOGETHER}, {"mbarrier", TOGETHER}, {"cp", TOGETHER}};
 
-/* Of what a thread finds in them nothing changes when its block goes on elsewhere, later. */
+/* Their values do not change when the block continues elsewhere, later. */
 static const char *const special[] = {"%tid", "%ntid", "%ctaid", "%nctaid", "%laneid",
 	"%lanemask_eq", "%lanemask_lt", "%lanemask_le", "%lanemask_gt", "%lanemask_ge",
 	"%globaltimer", "%globaltimer_lo", "%globaltimer_hi", "%dynamic_smem_size",
 	"%total_smem_size"};
-/* And of these it does. */
+/* The values of these do. */
 static const char *const placed[] = {
 	"%clock", "%clock64", "%clock_hi", "%smid", "%nsmid", "%warpid", "%nwarpid", "%gridid"};
 
@@ -277,7 +278,7 @@ static bool classify(struct reader *r, const char *op, size_t len, unsigned *wha
 				return fails(r, FM_LOOP_SHARED);
 			if (has(op, len, ".local"))
 				return fails(r, FM_LOOP_LOCAL);
-			/* An address that another launch may not have. */
+			/* An address that may differ in another launch. */
 			if (is(op, root, "cvta") && has(op, len, ".param"))
 				return fails(r, FM_LOOP_PLACE);
 			return true;
@@ -306,7 +307,7 @@ static bool add_operand(struct reader *r, uint32_t reg, bool writes)
 	return true;
 }
 
-/* A word among the operands: a register, or nothing that matters. */
+/* A word among the operands: a register, or something that does not matter. */
 static bool operand(struct reader *r, bool writes)
 {
 	size_t at;
@@ -324,7 +325,8 @@ static bool operand(struct reader *r, bool writes)
 		r, listed(placed, FM_ARRAY_LEN(placed), s, len) ? FM_LOOP_PLACE : FM_LOOP_TEXT);
 }
 
-/* To behind the `;`. dest: the first of them is written, where it is no address. */
+/* Reads the operands, up to behind the `;`. dest: the first one is written, unless it is an
+ * address. */
 static bool operands(struct reader *r, bool dest)
 {
 	unsigned first = 0, address = 0, vector = 0;
@@ -351,7 +353,7 @@ static bool operands(struct reader *r, bool dest)
 		vector += c == '{';
 		vector -= c == '}';
 		first += c == ',' && !vector && !address;
-		if (c == '.') /* of a special register: %tid.x */
+		if (c == '.') /* part of a special register: %tid.x */
 			while (r->at < r->end && is_word(r->s[r->at]))
 				r->at++;
 	}
@@ -413,7 +415,7 @@ static bool instruction(struct reader *r)
 
 /* --- statements --- */
 
-/* Only where no register is that others do not know. */
+/* Not within braces, whose registers are unknown outside. */
 static bool label(struct reader *r, size_t at, uint32_t len)
 {
 	if (r->depth)
@@ -517,8 +519,9 @@ static bool find_targets(struct reader *r)
 		if (!found)
 			return fails(r, FM_LOOP_TEXT);
 		insn->target = found->insn;
-		/* Of a warp that was left some threads may have been through a loop once more than
-		 * others. Branches back are made anew, and say nothing of that. */
+		/* After a warp was left, some threads may be one round of a loop ahead of others.
+		 * Branches that lead back are rewritten, and do not claim that all threads agree.
+		 */
 		if (insn->uniform && insn->target > i)
 			return fails(r, FM_LOOP_TEXT);
 	}

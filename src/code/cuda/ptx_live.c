@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Liveness, backwards over blocks of instructions, of those registers that live across blocks. */
+/* Liveness of the registers that live across blocks, backwards over blocks of instructions. */
 #include "base/util.h"
 #include "ptx_code.h"
 
@@ -10,16 +10,16 @@
 
 struct live {
 	const struct fm_ptx_code *code;
-	uint32_t *block_of; /* of each instruction, and of the end */
-	uint32_t *first;    /* instruction of each block, and the end */
+	uint32_t *block_of; /* the block of each instruction, and of the end */
+	uint32_t *first;    /* the first instruction of each block, and the end */
 	uint32_t n_blocks;
-	uint32_t *number; /* of each register among those that count; FM_PTX_NONE */
+	uint32_t *number; /* the number of each register among those that count; FM_PTX_NONE */
 	uint32_t *reg;    /* and back */
 	uint32_t n, words;
 	uint64_t *read, *written, *in; /* sets of each block */
 };
 
-/* Blocks begin where a branch leads to, and behind each. */
+/* Blocks begin at the target of a branch, and behind each branch. */
 static bool split(struct live *l)
 {
 	const struct fm_ptx_code *c = l->code;
@@ -36,7 +36,7 @@ static bool split(struct live *l)
 	at[c->n_insns] = 1;
 	for (uint32_t i = 0; i <= c->n_insns; i++)
 		l->n_blocks += at[i];
-	l->n_blocks--; /* the end is none */
+	l->n_blocks--; /* the end is not a block */
 	l->first = malloc((l->n_blocks + 1) * sizeof(*l->first));
 	if (!l->first)
 		return false;
@@ -106,7 +106,7 @@ static void summarize(struct live *l, uint32_t block)
 			}
 }
 
-/* What lives behind the block's last instruction, into `out`. */
+/* Writes the registers that are live behind the block's last instruction into `out`. */
 static void behind(const struct live *l, uint32_t block, uint64_t *out)
 {
 	const struct fm_ptx_code *c = l->code;

@@ -17,7 +17,8 @@ static bool is_blank(char c)
 	return isspace((unsigned char)c);
 }
 
-/* Where the comment or string that begins at i ends; i, if none does; NO_END, if it does not end.
+/* The end of the comment or string that begins at i; i if none begins there; NO_END if it does not
+ * end.
  */
 static size_t past_comment(const char *s, size_t i, size_t size)
 {
@@ -127,7 +128,7 @@ static unsigned type_size(const char *w, size_t len)
 	return 0;
 }
 
-/* Behind the type of an address: what space it is in, and how what it points to is aligned. */
+/* Behind the type of an address: its space, and the alignment of what it points to. */
 static void pointee(struct cursor *c)
 {
 	struct cursor ahead = *c;
@@ -145,8 +146,8 @@ static void pointee(struct cursor *c)
 	}
 }
 
-/* .param [.align N] TYPE [.ptr [.SPACE] [.align N]] NAME [[COUNT]]. What is aligned is the place in
- * the constant bank. */
+/* .param [.align N] TYPE [.ptr [.SPACE] [.align N]] NAME [[COUNT]]. The alignment is that of the
+ * place in the constant bank. */
 static bool param(struct cursor *c, unsigned base, struct fm_ptx_kernel *k)
 {
 	const char *w;
@@ -204,7 +205,7 @@ static bool params(struct cursor *c, unsigned base, struct fm_ptx_kernel *k)
 	return accept(c, ')');
 }
 
-/* What stands between the parameters and the body. */
+/* Reads the text between the parameters and the body. */
 static bool directives(struct cursor *c, struct fm_ptx_kernel *k)
 {
 	const char *w;
@@ -216,7 +217,7 @@ static bool directives(struct cursor *c, struct fm_ptx_kernel *k)
 			is(w, len, ".maxclusterrank"))
 			k->traits |= FM_KERNEL_CLUSTER;
 		if (!len && !accept(c, ','))
-			return false; /* a declaration, or nothing that is known */
+			return false; /* a declaration, or something unknown */
 	}
 	k->body = c->at;
 	return true;
@@ -237,7 +238,7 @@ static bool body(struct cursor *c, struct fm_ptx_kernel *k)
 	return false;
 }
 
-/* Coarse: whether such an instruction is in a loop is not looked at. */
+/* Coarse: it does not matter whether such an instruction is in a loop. */
 static unsigned body_traits(const char *s, size_t size)
 {
 	static const struct {

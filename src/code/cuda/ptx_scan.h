@@ -16,7 +16,7 @@ struct fm_ptx_kernel {
 };
 
 struct fm_ptx {
-	char *text; /* with comments and strings blanked out, of the same length */
+	char *text; /* with comments and strings blanked out; of the same length */
 	size_t size;
 	unsigned base;
 	unsigned sm;

@@ -86,8 +86,7 @@ static bool is_relative(unsigned op)
 	return op == OP_BRA || op == OP_BSSY || op == OP_CALL_REL;
 }
 
-/* A load that others' writes may reach: its scope and order, in bits 77 to 80, are not the weak
- * ones. */
+/* A load that may see writes of others: its scope and order, in bits 77 to 80, are not weak. */
 static bool strong_load(unsigned op, uint64_t w1)
 {
 	if (op != OP_LD && op != OP_LDG && op != OP_LDG_PLAIN)
@@ -154,7 +153,7 @@ int fm_sass_look(const uint8_t *code, size_t size, unsigned sm, struct fm_sass_f
 	*facts = (struct fm_sass_facts){0};
 	if (!seen)
 		return -ENOMEM;
-	/* seen[i]: how many before i look at what others write. */
+	/* seen[i]: the number of instructions before i that may see writes of others. */
 	for (size_t i = 0; i < n; i++) {
 		const uint8_t *at = code + i * FM_SASS_BYTES;
 
@@ -184,7 +183,7 @@ static size_t aligned(size_t size)
 	return (size + 127) & ~(size_t)127;
 }
 
-/* The guardian, and a branch to itself, as compilers end a kernel. */
+/* The guardian, and a branch to itself, with which compilers end a kernel. */
 static size_t tail_bytes(const struct fm_guardian *guardian)
 {
 	return guardian->words * sizeof(uint64_t) + FM_SASS_BYTES;
@@ -230,7 +229,7 @@ size_t fm_sass_guard(const uint8_t *code, size_t size, const struct fm_guardian 
 	c = tail->data;
 	pad(c, 0, start - size);
 	put_guardian(c + start - size, guardian, params, early);
-	/* In the room for it: the instruction that the guardian stands in for, and the branch back.
+	/* Goes into the room for it: the instruction that the branch replaced, and the branch back.
 	 */
 	at = start - size + guardian->go * sizeof(uint64_t);
 	fm_put64(c + at, fm_get64(code));
@@ -244,7 +243,7 @@ size_t fm_sass_guard(const uint8_t *code, size_t size, const struct fm_guardian 
 	return start;
 }
 
-/* Told from the bytes alone, by another way than they were written where there is one. */
+/* Judged by the bytes alone, and in another way than they were written, where there is one. */
 bool fm_sass_guarded(const uint8_t *before, size_t n_before, const uint8_t *after, size_t n_after,
 	const struct fm_guardian *guardian, unsigned params, bool early)
 {

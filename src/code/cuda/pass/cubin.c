@@ -15,14 +15,14 @@ struct work {
 	bool no_memory;
 };
 
-/* Where a kernel's parts are, and what they say. */
+/* A kernel's parts and their contents. */
 struct parts {
 	unsigned symbol, text, info, bank;
 	struct fm_kernel_attrs attrs;
 	struct fm_attr_change change;
 };
 
-/* A section of code is one kernel's alone, of its name, and it is all of the section. */
+/* A section of code belongs to one kernel only, has its name, and the kernel fills it. */
 static enum fm_kernel_why find_parts(const struct work *w, const Elf64_Sym *s, struct parts *p)
 {
 	const struct fm_elf *e = w->e;
@@ -68,7 +68,7 @@ static enum fm_kernel_why look_at_code(struct work *w, const struct parts *p, st
 	return facts.loops ? FM_KERNEL_LOOPS : FM_KERNEL_REWRITTEN;
 }
 
-/* Where the guardian's parameters go, and how that is described. */
+/* The place of the guardian's parameters, and its description. */
 static enum fm_kernel_why place_params(const struct work *w, struct parts *p)
 {
 	const struct fm_kernel_attrs *a = &p->attrs;
@@ -83,7 +83,7 @@ static enum fm_kernel_why place_params(const struct work *w, struct parts *p)
 			       fm_elf_symbol(w->e, a->bank_symbol).st_shndx != p->bank))
 		return FM_KERNEL_ATTRIBUTES;
 	p->change.v2 = a->v2 || end > FM_PARAMS_V1;
-	/* Code knows where its parameters are. */
+	/* Code contains the places of its parameters. */
 	if (end > FM_PARAMS_MAX || (p->change.v2 && !a->v2 && w->guardian->sm < 90))
 		return FM_KERNEL_PARAMS;
 	if (a->max_regs && a->max_regs < w->guardian->regs)
@@ -95,7 +95,7 @@ static enum fm_kernel_why place_params(const struct work *w, struct parts *p)
 	return FM_KERNEL_REWRITTEN;
 }
 
-/* The counts that stand in headers: the size of the code, registers, and barriers in old images. */
+/* The counts in headers: the size of the code, registers, and barriers in old images. */
 static bool write_counts(struct work *w, const struct parts *p, struct fm_kernel *k)
 {
 	Elf64_Shdr *text = &w->e->s[p->text].h;

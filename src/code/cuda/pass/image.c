@@ -76,7 +76,7 @@ const char *fm_loop_reason(enum fm_loop_why why)
 	return (unsigned)why < FM_LOOP_WHYS ? loop_reasons[why] : "?";
 }
 
-/* A pattern: so long at most; the rest of a longer one is not looked at. */
+/* The longest pattern; the rest of a longer one is ignored. */
 #define PATTERN_MAX 256
 
 bool fm_listed(const char *list, const char *name)
@@ -105,7 +105,7 @@ enum fm_guard_mode fm_kernel_mode(unsigned traits)
 	return FM_GUARD_BLOCK;
 }
 
-/* Of machine code none can be. */
+/* No kernel of machine code can be left in a loop. */
 static enum fm_image_why rewrite_code(
 	const void *image, size_t size, const char *loops, struct fm_image *out)
 {
@@ -182,7 +182,7 @@ void fm_image_free(struct fm_image *image)
 	*image = (struct fm_image){0};
 }
 
-/* Headers, and the end of what they describe; no more is read than they say. */
+/* Finds the end of what the headers describe. No more is read than they say. */
 static size_t elf_extent(const uint8_t *p)
 {
 	Elf64_Ehdr h;
@@ -212,8 +212,8 @@ size_t fm_image_extent(const void **image)
 	const uint8_t *p = *image;
 	uint64_t size;
 
-	/* Magic, version 1, the fatbin, and one pointer more. Version 2 lists several, to be
-	 * linked. */
+	/* Magic, version 1, the fatbin, and one more pointer. Version 2 lists several fatbins that
+	 * are still to be linked. */
 	if (fm_get32(p) == FM_FATBIN_WRAPPER) {
 		uintptr_t inner = fm_get64(p + 8);
 

@@ -34,8 +34,8 @@ static void add_params(struct fm_buf *out, const char *text, const struct fm_ptx
 	add_text(out, k->has_list ? "\n" : "\n)");
 }
 
-/* Where parameters begin in the constant bank: 0 where that is not known, a multiple of SURELY
- * anywhere. */
+/* Where parameters begin in the constant bank. 0: unknown; but it is always a multiple of SURELY.
+ */
 #define SURELY 16
 static unsigned param_base(unsigned sm)
 {
@@ -50,7 +50,7 @@ static bool has_wait(const struct fm_ptx *p)
 	return p->sm >= 90 && p->version >= 78;
 }
 
-/* Old versions of the language take no more parameters. Registers are the compiler's to find. */
+/* Old versions of the language allow no more parameters. The compiler allocates registers. */
 static enum fm_kernel_why decide(const struct fm_ptx *p, const struct fm_ptx_kernel *k)
 {
 	return (!p->base && k->align > SURELY) ||
@@ -76,7 +76,7 @@ static bool note(
 	return k->name;
 }
 
-/* The body, if the kernel is to be left in loops and can be. */
+/* The body, if the kernel should be left in loops, and can be. */
 static bool write_loops(const char *text, const struct fm_ptx *p, unsigned i, const char *asked,
 	struct fm_kernel *kernel, struct fm_buf *out)
 {
@@ -118,8 +118,9 @@ static void write_text(const char *text, const struct fm_ptx *p, const char *ask
 	fm_buf_add(out, NULL, 1);
 }
 
-/* Read again, each kernel has three parameters more where they were put. The text mentions ours,
- * which fm_ptx_scan takes for having been here before, so they are called otherwise in the copy. */
+/* Reads the result again: each kernel must have three more parameters where they were put.
+ * fm_ptx_scan refuses a text with our names as already rewritten, so they are renamed in the copy.
+ */
 static bool verify(const struct fm_buf *made, unsigned base, const struct fm_image *out)
 {
 	char *copy = malloc(made->size), *s;

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* So much of a loop's weight passes between two looks at the stop word. */
+/* The weight of a loop that passes between two looks at the stop word. */
 #define BUDGET   2048u
 #define SAVE_MAX 1024u /* bytes of a thread */
 
@@ -16,8 +16,8 @@ static const char declarations[] =
 	"\t.reg .b32 %fm_left, %fm_edge, %fm_w, %fm_t;\n"
 	"\t.reg .b64 %fm_area, %fm_room, %fm_thread, %fm_threads, %fm_cell, %fm_step, %fm_word;\n";
 
-/* To LABEL_BEGIN, unless this block was left before: then behind this the thread's %fm_edge says
- * where, and its values follow. */
+/* Goes to LABEL_BEGIN unless this block was left before. If it was, the thread's %fm_edge says
+ * where, and code that loads its values follows. */
 static const char begin[] = "\tld.param.u64 %fm_word, [NAME_fermata_stop];\n"
 			    "\tsetp.eq.u64 %fm_keep, %fm_word, 0;\n"
 			    "\t@%fm_keep bra.uni LABEL_BEGIN;\n"
@@ -39,8 +39,8 @@ static const char resume[] = "\tshl.b64 %fm_cell, %fm_thread, 2;\n"
 			     "\tmov.u32 %fm_w, 0;\n"
 			     "\tst.global.u32 [%fm_cell], %fm_w;\n";
 
-/* The number of this thread and how many there are, and to ELSE if there is no room for that many.
- * Launches of more blocks than 32 bits count are none of this mode. */
+/* Computes the number of this thread and the number of threads. Goes to ELSE if there is no room
+ * for that many. Launches with more blocks than 32 bits can count never have this mode. */
 static const char place[] = "\tmov.u32 %fm_w, %ctaid.z;\n"
 			    "\tmov.u32 %fm_t, %nctaid.y;\n"
 			    "\tmov.u32 %fm_edge, %ctaid.y;\n"
@@ -75,7 +75,7 @@ static const char place[] = "\tmov.u32 %fm_w, %ctaid.z;\n"
 			    "\tsetp.eq.or.u64 %fm_keep, %fm_area, 0, %fm_keep;\n"
 			    "\t@%fm_keep bra ELSE;\n";
 
-/* A look at the stop word; to ELSE, where the loop goes on, if the thread stays. */
+/* Looks at the stop word. If the thread stays, goes to ELSE, where the loop continues. */
 static const char look[] = "\tmov.u32 %fm_left, BUDGET;\n"
 			   "\tld.param.u64 %fm_word, [NAME_fermata_stop];\n"
 			   "\tsetp.eq.u64 %fm_keep, %fm_word, 0;\n"
@@ -96,8 +96,8 @@ static const char look[] = "\tmov.u32 %fm_left, BUDGET;\n"
 			   "\tld.volatile.global.u64 %fm_area, [%fm_room+32];\n"
 			   "\tld.volatile.global.u64 %fm_room, [%fm_room+40];\n";
 
-/* The thread's values are kept. One of those that end here together says that its block was left:
- * its bit, as the guardian sets it for one that has not begun. */
+/* Saves the thread's values. Of the threads that end here together, one sets the block's bit to say
+ * that it was left, as the guardian does for a block that has not begun. */
 static const char leave[] = "LABEL_AWAY:\n"
 			    "\tshl.b64 %fm_cell, %fm_thread, 2;\n"
 			    "\tadd.u64 %fm_cell, %fm_area, %fm_cell;\n"
@@ -142,7 +142,7 @@ const char *const fm_ptx_loop_text[] = {
 static const unsigned char bytes_of[] = {
 	[FM_PTX_PRED] = 4, [FM_PTX_8] = 4, [FM_PTX_16] = 4, [FM_PTX_32] = 4, [FM_PTX_64] = 8};
 
-/* What has to be kept where a branch leads back. False: a register that is not known there. */
+/* The registers to save where a branch leads back. False: one of them is not known there. */
 static bool saved_bytes(const struct fm_ptx_loops *l, const struct fm_ptx_back *b, uint32_t *bytes)
 {
 	*bytes = 0;
@@ -213,7 +213,7 @@ static void add_string(struct fm_buf *out, const char *s)
 	fm_buf_add(out, s, strlen(s));
 }
 
-/* Text with other words in place of some: pairs, ended by NULL. */
+/* Adds a text with some words replaced: pairs, ended by NULL. */
 static void replace(struct fm_buf *out, const char *s, const char *const *pairs)
 {
 	while (*s) {
@@ -238,7 +238,8 @@ static void replace(struct fm_buf *out, const char *s, const char *const *pairs)
 	add_string(out, s);
 }
 
-/* Its name and labels besides. `await`, `other`: what stands for AWAIT and for ELSE. */
+/* The same with the kernel's name and labels. `await`, `other`: the replacements of AWAIT and ELSE.
+ */
 static void add_pattern(struct fm_buf *out, const char *pattern, const char *text,
 	const struct fm_ptx_kernel *k, unsigned n, const char *await, const char *other,
 	unsigned save)
@@ -269,7 +270,7 @@ static void add(const struct writer *w, const char *pattern, const char *other)
 	add_pattern(w->out, pattern, w->text, w->k, w->n, "", other, w->l->save_bytes);
 }
 
-/* A line of ours, whose labels are LABEL_... */
+/* Adds a line of ours, whose labels are LABEL_... */
 static __attribute__((format(printf, 2, 3))) void line(
 	const struct writer *w, const char *form, ...)
 {
@@ -294,7 +295,7 @@ static void add_reg(const struct writer *w, uint32_t reg)
 	add_string(w->out, number);
 }
 
-/* To or from the cell: of predicates by way of %fm_t. */
+/* Stores to the cell or loads from it. Predicates go through %fm_t. */
 static void move(const struct writer *w, uint32_t reg, bool saves)
 {
 	static const char *const types[] = {"b32", "b8", "b16", "b32", "b64"};
@@ -321,7 +322,8 @@ static void move(const struct writer *w, uint32_t reg, bool saves)
 	}
 }
 
-/* The values of all threads for one register lie side by side: of those of eight bytes first. */
+/* The values of all threads for one register are side by side. Registers of eight bytes come first.
+ */
 static void move_all(const struct writer *w, const struct fm_ptx_back *b, bool saves)
 {
 	unsigned base = 0;
@@ -356,7 +358,8 @@ static const char *header_of(const struct writer *w, const struct fm_ptx_back *b
 	return *label ? *label : "";
 }
 
-/* From the branch where the loop begins again to that one, as it stands in the text. */
+/* The instructions from the place where the loop begins again to that branch, in the order of the
+ * text. */
 static unsigned weight(const struct fm_ptx_code *c, const struct fm_ptx_insn *insn)
 {
 	unsigned sum = 0;
@@ -366,7 +369,7 @@ static unsigned weight(const struct fm_ptx_code *c, const struct fm_ptx_insn *in
 	return FM_MIN(sum, BUDGET);
 }
 
-/* In place of the n-th branch that leads back. */
+/* Replaces the n-th branch that leads back. */
 static void add_branch(const struct writer *w, uint32_t n)
 {
 	const struct fm_ptx_code *c = &w->l->code;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was made is read as if it had come from outside, and differs from its origin where it should
- * and nowhere else. It shares with the making how things are read, not how they are written. */
+/* The result is read as if it had come from outside. It must differ from the original where it
+ * should, and nowhere else. This file shares the reading code with the rewriting, but not the
+ * writing code. */
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "code/cuda/attr.h"
@@ -10,9 +11,9 @@
 
 struct pair {
 	const struct fm_elf *was, *is;
-	struct fm_index x; /* of what was; sections and symbols have the same numbers */
+	struct fm_index x; /* of the original; sections and symbols have the same numbers */
 	const struct fm_guardian *guardian;
-	bool *differs; /* sections whose bytes may */
+	bool *differs; /* sections whose bytes may differ */
 };
 
 static bool same_header(const Elf64_Shdr *a, const Elf64_Shdr *b)
@@ -111,7 +112,7 @@ static bool kernel_right(
 		       base + k->guard_at, k->early);
 }
 
-/* Symbols are the same but for the size of what was rewritten. */
+/* Symbols are the same, except for the size of rewritten kernels. */
 static bool symbols_right(struct pair *p, const struct fm_kernel *kernel)
 {
 	if (p->was->n_symbols != p->is->n_symbols)
@@ -134,7 +135,7 @@ static bool symbols_right(struct pair *p, const struct fm_kernel *kernel)
 	return true;
 }
 
-/* .nv.info is the same but for counts of registers, and those that are not ours are the same, too.
+/* .nv.info is the same, except for counts of registers of rewritten kernels.
  */
 static bool general_right(const struct pair *p)
 {
@@ -154,7 +155,8 @@ static bool general_right(const struct pair *p)
 	return !memcmp(copy, is->data, is->size);
 }
 
-/* Each segment covers the sections that it covered, from the first's beginning to the last's end.
+/* Each segment covers the same sections as before, from the first one's beginning to the last one's
+ * end.
  */
 static bool segments_right(const struct pair *p)
 {
