@@ -18,7 +18,8 @@
 
 /* [commands] So many commands, and events and gates of ours, may stand in a stream with a closed
  * gate before launches wait for it. Larger: more can be launched ahead; but a stream's room ends
- * somewhere, at some thousand kernels with their parameters. */
+ * somewhere, at some thousand kernels with their parameters. Streams that share a queue of the
+ * device share its 16384 packets, too: they are enough for 27 streams in one queue. */
 #define FM_HIP_DEEP 400u
 /* [commands] From there on nothing of ours is put there. More than FM_HIP_DEEP, for what waits in
  * front of the gate for the program itself is not waited for. */
