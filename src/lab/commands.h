@@ -4,8 +4,8 @@
  *
  * Owns: nothing: a command's state lives in its own frame.
  * Locks: one for a study's progress (study_run.c), and one for the order in which parts of a
- * simulation write their results (simulate_out.c). Neither is taken under another. Threads: the
- * main thread, and the threads of simulations, studies and bench clients.
+ * simulation write their results (simulate_out.c). Neither is taken under another.
+ * Threads: the main thread, and the threads of simulations, studies and bench clients.
  */
 #pragma once
 #include "cmd/cli.h"
