@@ -14,14 +14,15 @@
 
 #define FM_HIP_DEVICES 64
 
-/* Has the runtime what even level 1 needs? */
+/* Does the runtime have the functions that even level 1 needs? */
 bool fm_hip_driver_whole(const struct fm_hip_driver *hip);
 
-/* What programs are given may be called by the runtime on behalf of another call, or by us: then it
- * is not counted. */
+/* The runtime may call our functions as part of another call, and so may we: such a call is not
+ * counted. */
 extern __thread unsigned fm_hip_inside __attribute__((tls_model("initial-exec")));
 
-/* Around calls of ours: on that device, as no part of a capture, and leaving no error behind. */
+/* Around calls of ours: they are made on that device, are no part of a capture, and leave no error
+ * behind. */
 struct fm_hip_visit {
 	int device, mode;
 	hipError_t error;
@@ -36,12 +37,12 @@ void fm_hip_device_key(const struct fm_hip_driver *hip, int device, char *key, s
 
 struct fm_hip_word;
 
-/* Does a stream of this device stand at one, and go on when it opens, while another one passes?
- * Tried once, on streams of our own. */
+/* Does a stream of this device stand at a gate, and go on when it opens, while another stream
+ * passes? Tried once, on streams of our own. */
 bool fm_hip_gates_hold(const struct fm_hip_driver *hip, int device);
 struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device);
 void fm_hip_word_put(struct fm_hip_word *w); /* NULL: nothing */
-/* Behind what the stream has now. 0 or negative errno. */
+/* Puts a gate behind what the stream has now. 0 or negative errno. */
 int fm_hip_gate_put(const struct fm_hip_driver *hip, int device, hipStream_t stream,
 	struct fm_hip_word *w, void **gate);
 void fm_hip_gate_open(struct fm_hip_word *w, void *gate);

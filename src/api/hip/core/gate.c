@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gates. Each queue has a word of signal memory, which counts the gates that have been opened: the
- * n-th gate waits until it is n. So gates open in order, and a word serves the next queue as it is.
- * Signal memory is what a command processor can wait for, too (GPU_STREAMOPS_CP_WAIT); otherwise a
- * kernel of one wave waits there.
+ * Gates. Each queue has a word of signal memory, which counts the opened gates: the n-th gate waits
+ * until the word is n. So gates open in order, and a word can serve the next queue unchanged. A
+ * command processor can wait for signal memory, too (GPU_STREAMOPS_CP_WAIT); otherwise a kernel of
+ * one wave waits there.
  *
  * A host function that waits would be a gate as well. But the runtime calls the host functions of
- * all streams from one thread: it would stop the program's own in streams that may run.
+ * all streams from one thread, so it would stop the program's own, also in streams that may run.
  */
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -19,11 +19,13 @@
 #include <time.h>
 
 struct fm_hip_word {
-	struct fm_hip_word *next; /* while nobody has it */
+	struct fm_hip_word *next; /* while no queue has it */
 	_Atomic uint64_t *opened;
-	uint64_t put, early; /* bit i: the gate i + 2 behind the last that counts has been opened */
+	uint64_t put,
+		early; /* bit i: the gate i + 2 behind the last one that counts has been opened */
 	int device;
-	unsigned reset; /* of the device, before it was made: then its memory is gone */
+	unsigned reset; /* resets of the device when it was made; after another one its memory is
+			   gone */
 };
 
 enum holds { UNTRIED, NO, YES };
@@ -36,7 +38,7 @@ static struct {
 FM_LOCK_RANK(words.lock, HIP_WORDS);
 
 static struct {
-	pthread_mutex_t lock; /* over a trial; before the other */
+	pthread_mutex_t lock; /* held over a trial; taken before the other */
 	_Atomic enum holds device[FM_HIP_DEVICES];
 } holds = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(holds.lock, HIP_TRIAL);
@@ -55,7 +57,7 @@ static struct fm_hip_word *take(int device)
 	return w;
 }
 
-/* Of memory that stays: to free it would wait for the device. */
+/* The memory is never freed, because that would wait for the device. */
 struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device)
 {
 	struct fm_hip_word *w = take(device);
@@ -122,7 +124,8 @@ int fm_hip_gate_put(const struct fm_hip_driver *hip, int device, hipStream_t str
 	return rc;
 }
 
-/* One that is opened before those in front of it counts when they do: the stream gets to it then.
+/* A gate that is opened before those in front of it counts when they do: the stream reaches it only
+ * then.
  */
 static void open_gate(struct fm_hip_word *w, uint64_t n)
 {
@@ -133,7 +136,7 @@ static void open_gate(struct fm_hip_word *w, uint64_t n)
 		w->early |= UINT64_C(1) << (ahead - 1);
 		return;
 	}
-	/* So many more than there ever are: rather open than closed for good. */
+	/* There are never so many gates. If there were, opening is better than closing for good. */
 	opened = n;
 	for (bool more = true; more; w->early >>= 1) {
 		more = w->early & 1;
@@ -148,7 +151,7 @@ void fm_hip_gate_open(struct fm_hip_word *w, void *gate)
 		open_gate(w, (uintptr_t)gate);
 }
 
-/* --- do they hold? --- */
+/* --- do gates hold? --- */
 
 static bool passes(const struct fm_hip_driver *hip, hipStream_t stream)
 {
@@ -161,7 +164,7 @@ static bool passes(const struct fm_hip_driver *hip, hipStream_t stream)
 	return rc == FM_HIP_SUCCESS;
 }
 
-/* stream[0] stands at a gate, while what comes after that in stream[1] passes an open one. */
+/* stream[0] stands at a gate, while stream[1] passes an open one that was put there later. */
 static bool try_streams(
 	const struct fm_hip_driver *hip, hipStream_t stream[2], struct fm_hip_word *w)
 {
@@ -176,7 +179,8 @@ static bool try_streams(
 	return passes(hip, stream[0]) && passes(hip, stream[1]) && ok;
 }
 
-/* A stream that does not go on stays, and its word: it would be waited for. */
+/* A stream that does not go on is not destroyed, since that would wait for it; and its word is
+ * kept. */
 static bool try_device(const struct fm_hip_driver *hip, int device)
 {
 	hipStream_t stream[2] = {NULL, NULL};
@@ -240,7 +244,7 @@ bool fm_hip_gates_hold(const struct fm_hip_driver *hip, int device)
 	return atomic_load(&holds.device[device]) == YES;
 }
 
-/* Memory of the device has ended with it. */
+/* The device's memory has ended with the reset. */
 void fm_hip_gates_forget(int device)
 {
 	struct fm_hip_word *w;

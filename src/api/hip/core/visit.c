@@ -30,7 +30,8 @@ void fm_hip_leave(const struct fm_hip_driver *hip, int device, struct fm_hip_vis
 		hip->set_device(v.device);
 	if (v.mode >= 0)
 		hip->capture_mode(&v.mode);
-	/* An error that the program has not asked for yet may be replaced by ours, not made. */
+	/* Ours may replace an error that the program has not asked for yet, but must not be the
+	 * only one. */
 	if (!v.error && hip->peek_error())
 		hip->take_error();
 	fm_hip_inside--;

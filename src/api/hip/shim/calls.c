@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The functions that programs call, by the kinds of the table. */
+/* The functions that programs call, by kinds of the table. */
 #include "hip.h"
 #include "keys.h"
 
 __thread bool fm_hip_launches;
 
-/* Call the runtime's function with the parameters of this row. */
+/* Calls the runtime's function with the parameters of this row. */
 #define NEXT(symbol, params) \
 	((hipError_t(*) CALL_PARAMS(params))next(FM_HIP_##symbol)) CALL_ARGS(params)
 
@@ -19,7 +19,7 @@ static inline void *next(enum fm_hip_id id)
 /* --- commands --- */
 
 struct launch {
-	struct fm_hip_queue *q; /* NULL: it is the runtime's alone */
+	struct fm_hip_queue *q; /* NULL: the call only goes to the runtime */
 	uint64_t mark;
 };
 
@@ -72,7 +72,7 @@ static inline hipError_t end(struct launch l, bool waited, hipError_t rc)
 	LAUNCH(symbol, per_thread, params, stream, key, true, waited)
 #include "api/hip/calls.def"
 
-/* NULL also for a call that is the runtime's own. */
+/* Also NULL for a call that the runtime itself makes. */
 static struct fm_hip_queue *known(hipStream_t given, bool per_thread)
 {
 	if (!fm_shim_has_client() || fm_hip_inside)
@@ -80,7 +80,7 @@ static struct fm_hip_queue *known(hipStream_t given, bool per_thread)
 	return fm_hip_find(fm_hip_stream(given, per_thread));
 }
 
-/* What only orders: of a stream that nothing was launched on nothing is known that it would change.
+/* A call that only orders. A stream without launches has no state that it would change.
  */
 static void order(hipStream_t given, bool per_thread)
 {
@@ -118,8 +118,8 @@ static struct wait wait_begin(hipStream_t given, bool per_thread)
 	return w;
 }
 
-/* A query sees our trackers, too; to the program there are none. Some runtimes keep its answer as
- * the thread's last error. */
+/* A query sees our trackers, which must be invisible to the program. Some runtimes keep its answer
+ * as the thread's last error. */
 static hipError_t wait_end(struct wait w, hipError_t rc)
 {
 	if (w.q && rc == FM_HIP_NOT_READY && fm_hip_idle_but_for_us(w.q)) {
@@ -158,7 +158,7 @@ static hipError_t wait_end(struct wait w, hipError_t rc)
 
 /* --- lives --- */
 
-/* An address that the runtime uses again is another stream. */
+/* If the runtime uses an address again, it is another stream. */
 static hipError_t made(const hipStream_t *stream, hipError_t rc)
 {
 	if (rc == FM_HIP_SUCCESS && stream && !fm_hip_inside && fm_shim_has_client())
@@ -203,7 +203,7 @@ static hipError_t device_ended(hipError_t rc)
 
 /* --- captures --- */
 
-/* The queue is made before: a thread that captures may not. */
+/* The queue is made before the capture, because a thread that captures may not make one. */
 static void capture_begins(hipStream_t stream)
 {
 	if (fm_hip_driver() && !fm_hip_inside)
@@ -217,7 +217,8 @@ static hipError_t capture_begun(hipStream_t stream, hipError_t rc)
 	return rc;
 }
 
-/* It may fail because there was none, or in the wrong thread, and then goes on. */
+/* It may fail because there was no capture. In the wrong thread it fails, too, and then the capture
+ * goes on. */
 static hipError_t capture_ended(hipStream_t stream, hipError_t rc)
 {
 	if (rc == FM_HIP_SUCCESS || !fm_hip_capturing(stream))

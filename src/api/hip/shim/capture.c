@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* While a stream is captured, what is launched on it is put into a graph: it is neither counted nor
- * gated. Those that began a capture are kept here: only at them it ends. */
+/* While a stream is captured, launches on it go into a graph, and are neither counted nor gated.
+ * The streams that began a capture are kept here: a capture ends only at the stream where it began.
+ */
 #include "base/lockorder.h"
 #include "hip.h"
 #include <pthread.h>
@@ -26,7 +27,7 @@ bool fm_hip_capturing(hipStream_t stream)
 	fm_hip_inside--;
 	if (!before && hip->peek_error())
 		hip->take_error();
-	/* An error: a capture that the device's stream would disturb, or a stream that is none. */
+	/* An error means a capture that the device's stream would disturb, or an invalid stream. */
 	return rc || status;
 }
 
@@ -37,7 +38,7 @@ void fm_hip_capture_begin(void)
 	pthread_mutex_unlock(&capture_lock);
 }
 
-/* Without room here it is never over: launches go on asking. */
+/* Without room here a capture never counts as over, so launches go on asking. */
 void fm_hip_capture_begun(uintptr_t key, hipError_t rc)
 {
 	for (size_t i = 0; !rc && i < ORIGINS; i++) {
@@ -73,7 +74,7 @@ void fm_hip_captures_clear(void)
 bool fm_hip_touch(void)
 {
 	pthread_mutex_lock(&capture_lock);
-	/* A thread that launches has asked for its own stream. */
+	/* A thread that launches has already asked about its own stream. */
 	if (!atomic_load(&fm_hip_captures) || fm_hip_launches)
 		return true;
 	pthread_mutex_unlock(&capture_lock);

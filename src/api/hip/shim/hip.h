@@ -3,9 +3,9 @@
  * HIP's shim and its hwqueues (levels 1 and 2), within the module.
  *
  * Owns: an XQueue for each stream that the program launches on; a word of signal memory for each
- * that has gates; the streams that are being captured.
- * Locks: that of the engine's map (shim/queues.h); capture_lock in capture.c, under an XQueue's
- * lock, held while a thread of ours touches a stream.
+ * stream with gates; the set of streams that are being captured.
+ * Locks: the lock of the engine's map (shim/queues.h); capture_lock in capture.c, taken under an
+ * XQueue's lock and held while a thread of ours touches a stream.
  * Threads: the program's; the agent and the watcher (api/watch.h), which call the runtime in the
  * relaxed mode of capture, on the queue's device.
  */
@@ -29,13 +29,14 @@ enum fm_hip_id {
 	EXPORT hipError_t symbol CALL_PARAMS(params);
 #include "api/hip/calls.def"
 
-/* The runtime's function; where there is none, one that says so. */
+/* The runtime's function; if there is none, one that says so. */
 FM_COLD void *fm_hip_resolve(enum fm_hip_id id);
 extern _Atomic(void *) fm_hip_next[FM_HIP_CALLS];
 /* This thread is about to launch on a stream that is not captured. */
 extern __thread bool fm_hip_launches __attribute__((tls_model("initial-exec")));
 
-/* What we call ourselves; NULL: no runtime is loaded, or it lacks what even level 1 needs. */
+/* The functions that we call ourselves. NULL: no runtime is loaded, or it lacks some that even
+ * level 1 needs. */
 const struct fm_hip_driver *fm_hip_driver(void);
 void fm_hip_hook_fork_child(void);
 
@@ -50,40 +51,41 @@ struct fm_hip_queue {
 	_Atomic bool thread_gone;
 	struct fm_hip_word *word; /* of its gates; NULL: level 1 */
 
-	/* What only orders has been put there by the program, and trackers by us. The runtime has
-	 * said that so many of the program's are finished, behind so many of ours. */
+	/* orders: calls of the program's that only order. ours: trackers. idle_at: so many of the
+	 * program's commands and orders are finished, as the runtime has said; ours_at: so many
+	 * trackers were there then. */
 	_Atomic uint64_t orders, ours, idle_at, ours_at;
 };
 
 extern const struct fm_hw_ops fm_hw_hip;
 void fm_hip_queue_init(struct fm_hip_queue *q);
 
-/* What stands in the stream, events and gates of ours among it. */
+/* The commands in the stream, including events and gates of ours. */
 static inline uint64_t fm_hip_backlog(const struct fm_hip_queue *q)
 {
 	uint64_t gates = atomic_load_explicit(&q->xq->gates_pending, memory_order_relaxed);
 
 	return FM_LIKELY(!gates) ? 0 : fm_slot_pending(q->xq->slot) + 2 * gates;
 }
-/* Before a launch behind as much as that. */
+/* Waits before a launch into a stream with so many. */
 FM_COLD void fm_hip_await_room(struct fm_hip_queue *q);
 
 /* --- capture.c: which streams are being captured. While none is, launches do not ask. --- */
 
 extern _Atomic unsigned fm_hip_captures;
-FM_COLD bool fm_hip_capturing(hipStream_t stream); /* also if nobody can tell */
+FM_COLD bool fm_hip_capturing(hipStream_t stream); /* true also if that cannot be known */
 void fm_hip_capture_begin(void);                   /* before the runtime's call */
 void fm_hip_capture_begun(uintptr_t key, hipError_t rc);
 void fm_hip_capture_ended(uintptr_t key);
 void fm_hip_captures_clear(void);
-/* For threads that have not launched just now: no capture begins meanwhile. False: one is under
- * way, so that a stream must not be touched. */
+/* For threads that are not launching: no capture begins until fm_hip_untouch(). False: a capture is
+ * under way, so a stream must not be touched. */
 bool fm_hip_touch(void);
 void fm_hip_untouch(void);
 
 /* --- streams.c --- */
 
-/* NULL is the device's stream, or the thread's own. */
+/* NULL means the device's stream, or the thread's own. */
 static inline hipStream_t fm_hip_stream(hipStream_t stream, bool per_thread)
 {
 	if (FM_LIKELY(stream))
@@ -96,15 +98,16 @@ static inline bool fm_hip_is_default(hipStream_t stream)
 	return (uintptr_t)stream <= (uintptr_t)FM_HIP_STREAM_PER_THREAD;
 }
 
-/* Its key in the map; 0: it has none now. stream: of fm_hip_stream(). */
+/* Its key in the map; 0: it has none now. stream: from fm_hip_stream(). */
 uintptr_t fm_hip_key(hipStream_t stream);
-/* The queue of a stream that is to be launched on, made if this is the first time. NULL: the call
- * goes past us, and is counted. */
+/* The queue of a stream for a launch, made at the first one. NULL: the call is not scheduled, and
+ * is counted. */
 struct fm_hip_queue *fm_hip_queue(hipStream_t stream, const char *call);
 /* NULL: none. */
 struct fm_hip_queue *fm_hip_find(hipStream_t stream);
 
-/* How far a queue had come before a call that waits for it; by name, for it may be gone then. */
+/* How far a queue had come before a call that waits for it. By key, because the queue may be gone
+ * afterwards. */
 struct fm_hip_mark {
 	uintptr_t key;
 	uint64_t generation, mark;
@@ -117,12 +120,12 @@ static inline struct fm_hip_mark fm_hip_mark(struct fm_hip_queue *q)
 	return (struct fm_hip_mark){
 		q->key, q->generation, mark, mark + atomic_load(&q->orders), atomic_load(&q->ours)};
 }
-/* The runtime has said that all before it is finished. */
+/* The runtime has said that everything before the mark is finished. */
 void fm_hip_finished(struct fm_hip_queue *q, const struct fm_hip_mark *m, uint64_t since);
-/* It has said so, and nothing of the program's has been put there since: but maybe of ours. */
+/* The runtime has said so, and the program has put nothing there since; only we may have. */
 bool fm_hip_idle_but_for_us(struct fm_hip_queue *q);
 
-/* Of the queues of the current device. */
+/* Marks of the queues of the current device. */
 struct fm_hip_marks {
 	size_t n;
 	uint64_t since;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways by which a program gets at the runtime's functions: linked to it (our exports come
- * first), by dlsym, by hipGetProcAddress. Each gives it ours, for the calls of the table, and tells
- * us the runtime's.
+ * The ways by which a program gets the runtime's functions: it is linked to them (our exports come
+ * first), or it uses dlsym or hipGetProcAddress. Each way gives it our functions for the calls of
+ * the table, and tells us the runtime's.
  */
 #include "base/lockorder.h"
 #include "hip.h"
@@ -23,7 +23,7 @@ static const struct call {
 #include "api/hip/calls.def"
 };
 
-/* The runtime, if the program has loaded it: never by us. It stays from then on. */
+/* The runtime, if the program has loaded it; we never load it. From then on it stays loaded. */
 static void *runtime(void)
 {
 	static const char *const names[] = {
@@ -42,7 +42,7 @@ void *fm_look_up_own(const char *symbol)
 {
 	void *h = runtime();
 
-	/* One by another name, that the program is linked to, comes after us. */
+	/* A runtime by another name to which the program is linked comes behind us. */
 	return fm_look_up_next(h ? h : RTLD_NEXT, symbol);
 }
 
@@ -99,7 +99,7 @@ const struct fm_hip_driver *fm_hip_driver(void)
 	return atomic_load_explicit(&made.ready, memory_order_acquire) ? &made.table : NULL;
 }
 
-/* A table half made by a thread that has not come along is made anew. */
+/* A table that another thread had half made at the fork is made again. */
 void fm_hip_hook_fork_child(void)
 {
 	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
@@ -144,8 +144,8 @@ void *fm_look_up_answer(struct fm_look_up *l)
 	return fn ? use(i, fn) : NULL;
 }
 
-/* The runtime gives its own function for the name, or for the variant of it. What else it may mean
- * by a name goes past us. */
+/* The runtime returns its own function for the name, or for its variant. If it means anything else
+ * by a name, the call is not ours. */
 static void replace(const char *name, void **fn, bool per_thread)
 {
 	char variant[64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds of command, for estimates, as the table of calls reads them from the parameters of each:
- * copies cost alike by power of two of their size, kernels by kernel and number of threads. */
+/* Kinds of command, for estimates. The table of calls computes them from the parameters: copies are
+ * alike by powers of two of their size, kernels by function and number of threads. */
 #pragma once
 #include "api/hip/core/types.h"
 

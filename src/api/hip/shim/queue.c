@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine does with one stream. */
+/* The operations on one stream. */
 #include "base/cancel.h"
 #include "hip.h"
 #include <errno.h>
@@ -27,7 +27,7 @@ static void event_drop(struct fm_watched *w, void *event)
 
 static const struct fm_watch_ops watch_ops = {event_finished, event_drop};
 
-/* Only its own thread can name a thread's stream. */
+/* Only the thread itself can name its own default stream. */
 static bool is_named_here(const struct fm_hip_queue *q)
 {
 	return !q->thread || (q->thread == fm_this_thread() && !atomic_load(&q->thread_gone));
@@ -47,15 +47,16 @@ static int record(struct fm_hip_queue *q, hipEvent_t *event)
 	return rc;
 }
 
-/* Whoever puts more into a stream than it has room for waits in the runtime until some of that is
- * done: behind a closed gate, until the gate opens. The agent opens it with a lock of the XQueue,
- * which is held while something of ours is put there. So that must not be what waits. */
+/* A thread that puts more into a stream than it has room for waits in the runtime until some of
+ * that is done. Behind a closed gate it waits until the gate opens. The agent opens the gate with
+ * the XQueue's lock, and a thread holds that lock while it puts something of ours there. So nothing
+ * of ours may be put into a full stream. */
 static bool is_full(const struct fm_hip_queue *q)
 {
 	return q->xq && fm_hip_backlog(q) > FM_HIP_FULL;
 }
 
-/* What the gate is behind may wait for this very thread. */
+/* The work in front of the gate may wait for this very thread. */
 void fm_hip_await_room(struct fm_hip_queue *q)
 {
 	const struct timespec nap = {.tv_nsec = FM_HIP_DEEP_NAP};

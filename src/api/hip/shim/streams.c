@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From streams to queues; what ends with what. */
+/* From streams to queues, and the ends of queues. */
 #include "hip.h"
 #include "shim/threads.h"
 #include <stdlib.h>
@@ -45,7 +45,8 @@ struct fm_hip_queue *fm_hip_queue(hipStream_t stream, const char *call)
 
 	if (FM_LIKELY(q && q != &refused))
 		return q;
-	/* What it takes to make a queue is not allowed to a thread that captures: later. */
+	/* A thread that captures may not make the calls that a new queue needs, so the queue is
+	 * made later. */
 	return (struct fm_hip_queue *)fm_shim_first(
 		(uintptr_t)stream, q, atomic_load(&fm_hip_captures), call);
 }
@@ -81,7 +82,7 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 		return NULL;
 	q->hip = fm_hip_driver();
 	q->stream = (hipStream_t)at->handle;
-	/* NULL everywhere, also where a runtime does not know the other name. */
+	/* NULL works everywhere, also with a runtime that does not know the other name. */
 	if (q->stream == FM_HIP_STREAM_LEGACY)
 		q->stream = NULL;
 	q->device = (int)(((const char *)at->of - devices[0]) / (ptrdiff_t)sizeof(devices[0]));
