@@ -246,13 +246,13 @@ static bool set_arguments(struct launch *l)
 					  atomic_load(&l->g->stop)) == CL_SUCCESS;
 }
 
-cl_int fm_cl_launch_enqueue(
-	struct launch *l, cl_command_queue queue, cl_uint n, const cl_event *wait, cl_event *event)
+cl_int fm_cl_launch_enqueue(struct launch *l, cl_command_queue queue, const size_t *local,
+	cl_uint n, const cl_event *wait, cl_event *event)
 {
 	const struct fm_cl_guarded *k = &l->k;
 
-	return l->g->cl->clEnqueueNDRangeKernel(queue, k->kernel, k->dim, k->offset, k->global,
-		l->chosen ? l->local : k->local, n, n ? wait : NULL, event);
+	return l->g->cl->clEnqueueNDRangeKernel(
+		queue, k->kernel, k->dim, k->offset, k->global, local, n, n ? wait : NULL, event);
 }
 
 /* Puts a command into the program's queue. It waits for `ours` and for the program's events. */
@@ -264,7 +264,7 @@ static cl_int put(struct launch *l, cl_command_queue queue, cl_event ours, cl_ev
 	if (k->n_wait)
 		memcpy(wait, k->wait, k->n_wait * sizeof(*wait));
 	wait[k->n_wait] = ours;
-	return fm_cl_launch_enqueue(l, queue, k->n_wait + 1, wait, event);
+	return fm_cl_launch_enqueue(l, queue, k->local, k->n_wait + 1, wait, event);
 }
 
 static bool put_pass(struct launch *l, cl_command_queue queue, cl_event start)

@@ -41,7 +41,8 @@ static void pass_again(struct pass *p)
 
 	choose_groups(l);
 	if (!have_side(g) || !fm_cl_launch_set_pass(l, (unsigned)(p - l->pass)) ||
-		fm_cl_launch_enqueue(l, g->side, 0, NULL, &pass) != CL_SUCCESS) {
+		fm_cl_launch_enqueue(l, g->side, l->chosen ? l->local : l->k.local, 0, NULL,
+			&pass) != CL_SUCCESS) {
 		l->alone = true;
 		fm_cl_pass_ended(p, true);
 		return;

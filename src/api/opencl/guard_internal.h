@@ -83,9 +83,9 @@ static inline bool all_begun(const struct launch *l)
 	return l->k.local;
 }
 
-/* Enqueues a command of the launch. */
-cl_int fm_cl_launch_enqueue(
-	struct launch *l, cl_command_queue queue, cl_uint n, const cl_event *wait, cl_event *event);
+/* Enqueues a command of the launch, with groups of that size. */
+cl_int fm_cl_launch_enqueue(struct launch *l, cl_command_queue queue, const size_t *local,
+	cl_uint n, const cl_event *wait, cl_event *event);
 /* Makes pass i the next one of the kernel. */
 bool fm_cl_launch_set_pass(struct launch *l, unsigned i);
 /* Returns the latch if it is closed; the caller must open it. Lock held. */
