@@ -323,7 +323,8 @@ static struct {
 } late;
 static _Thread_local bool ends_late;
 
-/* It is about the context; so long it would take if nobody ended that. */
+/* A call about the context takes so long if nobody ends the context meanwhile. By the clock, not by
+ * naps: on a busy machine many naps would take longer than the end of the context waits. */
 static void in_the_middle(void)
 {
 	if (!ends_late) {
@@ -331,7 +332,7 @@ static void in_the_middle(void)
 		return;
 	}
 	late.ends = true;
-	for (int i = 0; i < 300 && !late.gone; i++)
+	for (uint64_t until = now_ns() + 50000000; now_ns() < until && !late.gone;)
 		usleep(1000);
 }
 
