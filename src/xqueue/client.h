@@ -133,6 +133,9 @@ void fm_rest_exit(struct fm_client *c);
 /* A command of this queue is not behind a gate: none could be placed. Waits until the rest is
  * over. */
 FM_COLD void fm_rest_await(struct fm_xq *q);
+/* A call that no gate stops has been counted (ungoverned), and waits until the rest is over. One
+ * that came before the process rests again keeps it from that. */
+FM_COLD void fm_rest_outside(struct fm_client *c);
 
 /* slice_mode.c: calls config.makes_room if the mode has changed; returns when to look again. Agent
  * only. */

@@ -39,6 +39,8 @@ void fm_client_count_ungoverned(struct fm_client *c, const char *call)
 	atomic_fetch_add_explicit(&c->board->ungoverned, 1, memory_order_relaxed);
 	if (row)
 		atomic_fetch_add_explicit(&row->ungoverned, 1, memory_order_release);
+	if (FM_UNLIKELY(c->rests))
+		fm_rest_outside(c);
 }
 
 void fm_client_count_undivided(struct fm_client *c, const char *call)

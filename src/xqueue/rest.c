@@ -325,6 +325,18 @@ void fm_rest_await(struct fm_xq *q)
 		fm_turn_wait(q, atomic_load(&q->cold->turn), fm_now() + FM_XQ_HOLD_NAP);
 }
 
+/* The call was counted before this reads the word; the mover closes the word before it reads the
+ * count. */
+void fm_rest_outside(struct fm_client *c)
+{
+	const struct timespec nap = fm_timespec(FM_REST_LOOK);
+	FM_NO_CANCEL;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	while (fm_rest_state(c) != FM_REST_OPEN && !atomic_load(&c->dead))
+		nanosleep(&nap, NULL);
+}
+
 /* --- the ends of processes --- */
 
 void fm_rest_fork_child(struct fm_client *c)

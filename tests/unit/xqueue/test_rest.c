@@ -425,6 +425,32 @@ static void test_what_passes_no_queue(void **state)
 	stop_device();
 }
 
+static void *other_call(void *arg)
+{
+	fm_client_count_ungoverned(arg, "cuOther");
+	w.n++;
+	return NULL;
+}
+
+/* What no gate stops comes while it rests, and waits; after that it never rests again. */
+static void test_what_passes_no_queue_waits(void **state)
+{
+	struct fm_client *c = resting(WORDS);
+	struct fm_err why = {0};
+	pthread_t thread;
+
+	come_to_rest(c);
+	move(c);
+	assert_int_equal(pthread_create(&thread, NULL, other_call, c), 0);
+	eventually(atomic_load(&fm_client_board(c)->ungoverned) == 1);
+	usleep(20000);
+	assert_int_equal(w.n, 0);
+	end(c);
+	pthread_join(thread, NULL);
+	assert_int_equal(begin(c, 60 * FM_S, &why), -EBUSY);
+	stop_device();
+}
+
 /* A gate could not be placed: the caller waits instead of its command. */
 static void test_no_gate_could_be_placed(void **state)
 {
@@ -557,6 +583,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_given_back_while_it_rests),
 		cmocka_unit_test(test_it_never_rests),
 		cmocka_unit_test(test_what_passes_no_queue),
+		cmocka_unit_test(test_what_passes_no_queue_waits),
 		cmocka_unit_test(test_no_gate_could_be_placed),
 #ifndef NO_THREADS_AFTER_FORK
 		cmocka_unit_test(test_a_child_has_none),

@@ -31,8 +31,11 @@ static FM_COLD void captured_order(struct fm_cuda_queue *q, CUstream stream)
 FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
 	struct fm_cuda_queue *q, CUstream stream, enum fm_cuda_for what)
 {
-	struct fm_cuda_order o = {.q = q};
+	struct fm_cuda_order o;
 
+	if (FM_UNLIKELY(!q) && what != FM_CUDA_FOR_PLAIN)
+		q = fm_cuda_order_first(stream);
+	o = (struct fm_cuda_order){.q = q};
 	if (!q) {
 		fm_cuda_cover(stream);
 		return o;

@@ -341,6 +341,15 @@ FM_HOT enum fm_cuda_call_kind fm_cuda_order_push(struct fm_cuda_queue *q)
 	return push(q);
 }
 
+struct fm_cuda_queue *fm_cuda_order_first(CUstream stream)
+{
+	struct fm_cuda_queue *q = fm_cuda_find(stream);
+
+	if (q || !rests() || atomic_load(&fm_cu_captures))
+		return NULL;
+	return fm_cuda_first(stream, NULL, "(a wait of a stream)");
+}
+
 enum fm_cuda_call_kind fm_cuda_order_stands(struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
 {
 	bool captures = atomic_load(&fm_cu_captures);

@@ -63,6 +63,9 @@ static inline enum fm_cuda_call_kind fm_cuda_order_enter(struct fm_cuda_queue *q
 		       : fm_cuda_order_push(q);
 }
 void fm_cuda_order_put(struct fm_cuda_queue *q);
+/* The stream has no queue yet. If the process can rest it is given one, since it may come to wait
+ * before anything is launched there. Or NULL. */
+struct fm_cuda_queue *fm_cuda_order_first(CUstream stream);
 /* The call that was begun in this way puts something into the stream that may wait long. */
 enum fm_cuda_call_kind fm_cuda_order_stands(struct fm_cuda_queue *q, enum fm_cuda_call_kind way);
 /* A copy that has come so far in this way: waits until no gate is in front of it, if that matters
