@@ -146,7 +146,7 @@ bool fm_cuda_code_given(void)
 static void *use(struct fm_cuda_call *call, void *fn)
 {
 	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed) &&
-		!fm_cuda_manages()) {
+		!fm_cuda_managed_wished()) {
 		atomic_store_explicit(&code_given, true, memory_order_relaxed);
 		return fn;
 	}

@@ -121,13 +121,11 @@ static inline void end(struct launch l, bool waited)
 	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                                    \
 	{                                                                                 \
 		struct launch l = begin(stream, per_thread, key, FM_CUDA_##symbol, NULL); \
-		unsigned naming = fm_cuda_naming_begin();                                 \
 		fm_cu_result rc;                                                          \
                                                                                           \
 		fm_cu_inside++;                                                           \
 		rc = NEXT(symbol, CALL_ARGS(params));                                     \
 		fm_cu_inside--;                                                           \
-		fm_cuda_naming_end(naming);                                               \
 		end(l, rc == FM_CU_SUCCESS && (waits));                                   \
 		return rc;                                                                \
 	}

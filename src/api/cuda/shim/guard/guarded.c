@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guarded.h"
+#include "api/cuda/shim/managed/managed.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
 #include "xqueue/rest.h"

@@ -97,12 +97,17 @@ static bool waits_for_end(const char *name, uintptr_t to)
 #define ON_work(symbol, per_thread, name, since, note, params, stream, key, waits)                 \
 	static fm_cu_result outside_##symbol CALL_PARAMS(params)                                   \
 	{                                                                                          \
+		unsigned naming;                                                                   \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
 		if (key_waits(key))                                                                \
 			come_in(fm_cuda_stream(stream, per_thread),                                \
 				(waits) || waits_for_end(                                          \
 						   #symbol, (uintptr_t)FIRST(CALL_ARGS(params)))); \
-		return ((__typeof__(&symbol))atomic_load(&real[FM_CUDA_##symbol]))CALL_ARGS(       \
-			params);                                                                   \
+		naming = fm_cuda_naming_begin();                                                   \
+		rc = ((__typeof__(&symbol))atomic_load(&real[FM_CUDA_##symbol]))CALL_ARGS(params); \
+		fm_cuda_naming_end(naming);                                                        \
+		return rc;                                                                         \
 	}
 #include "api/cuda/calls.def"
 
@@ -113,7 +118,7 @@ static void *const outside[FM_CUDA_CALLS] = {
 
 void *fm_cuda_outside(enum fm_cuda_id id, void *next)
 {
-	if (!outside[id] || !fm_cuda_manages())
+	if (!outside[id] || !fm_cuda_managed_wished())
 		return next;
 	atomic_store(&real[id], next);
 	return outside[id];

@@ -49,10 +49,16 @@ static void look_once(void)
 	pthread_once(&once, look);
 }
 
-bool fm_cuda_manages(void)
+bool fm_cuda_managed_wished(void)
 {
 	look_once();
-	return wished && !refusal && !atomic_load_explicit(&all.refused, memory_order_relaxed);
+	return wished && !refusal;
+}
+
+bool fm_cuda_manages(void)
+{
+	return fm_cuda_managed_wished() &&
+	       !atomic_load_explicit(&all.refused, memory_order_relaxed);
 }
 
 /* --- what the ledger is told --- */

@@ -24,6 +24,8 @@
 /* Is the program's memory to be managed? The same from the first call on, except that it can become
  * false when the client is made and does not have what is needed. */
 bool fm_cuda_manages(void);
+/* Was it, when the process was first looked at? */
+bool fm_cuda_managed_wished(void);
 
 /* What is known of a device whose memory is managed. */
 struct fm_cuda_managed {

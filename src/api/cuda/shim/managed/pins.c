@@ -137,12 +137,12 @@ void fm_cuda_pins_words_slow(const union fm_cu_mem_op *ops, unsigned n)
 
 /* --- calls that name addresses --- */
 
-/* Not within another call of this thread: that one is outside of everything already. */
+/* Within the shim's call (fm_cu_inside is 1), not within one that the driver makes in another. */
 unsigned fm_cuda_naming_begin_slow(void)
 {
 	struct fm_client *c = fm_shim_has_client();
 
-	return c && !fm_cu_inside ? fm_rest_call_begin(c) + 1 : 0;
+	return c && fm_cu_inside <= 1 ? fm_rest_call_begin(c) + 1 : 0;
 }
 
 void fm_cuda_naming_end_slow(unsigned begun)
