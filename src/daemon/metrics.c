@@ -28,7 +28,7 @@ struct page {
 };
 
 struct group_page {
-	json_t *devices, *processes;
+	json_t *devices, *memory, *processes;
 	unsigned more;
 };
 
@@ -165,6 +165,26 @@ static void add_ent(void *arg, const struct fm_bent_info *i)
 	json_array_append_new(g->devices, o);
 }
 
+static void add_memory(void *arg, const struct fm_bmemory_info *i)
+{
+	struct report_memory m = report_memory_sums(i);
+	struct group_page *g = arg;
+	json_t *o = json_object();
+
+	set(o, "device", json_string(i->device));
+	set(o, "committed", number(i->committed));
+	set(o, "resident", number(m.resident));
+	set(o, "host", number(i->host));
+	set(o, "pinned", number(m.pinned));
+	set(o, "foreign", number(m.foreign));
+	if (i->limit)
+		set(o, "limit", number(i->limit));
+	set(o, "refused", number(i->refused));
+	set(o, "moved",
+		json_pack("{s:o, s:o}", "in", number(i->came_in), "out", number(i->went_out)));
+	json_array_append_new(g->memory, o);
+}
+
 static void add_process(void *arg, const struct fm_bprocess_info *i)
 {
 	struct group_page *g = arg;
@@ -189,13 +209,16 @@ static void add_process(void *arg, const struct fm_bprocess_info *i)
 static size_t add_group(
 	struct page *p, struct fm_bridge_group *g, const struct fm_bridge_group_info *i)
 {
-	struct group_page parts = {.devices = json_array(), .processes = json_array()};
+	struct group_page parts = {
+		.devices = json_array(), .memory = json_array(), .processes = json_array()};
 	json_t *o = json_object();
 	size_t size;
 
 	fm_bridge_group_each_ent(g, p->now, add_ent, &parts);
+	fm_bridge_group_each_memory(g, add_memory, &parts);
 	fm_bridge_group_each_process(g, p->now, add_process, &parts);
-	size = 1 + json_array_size(parts.devices) + json_array_size(parts.processes);
+	size = 1 + json_array_size(parts.devices) + json_array_size(parts.memory) +
+	       json_array_size(parts.processes);
 	set(o, "name", json_string(i->name));
 	set(o, "uid", json_integer(i->uid));
 	set(o, "suspended", json_integer(i->suspended));
@@ -208,6 +231,7 @@ static size_t add_group(
 	if (i->hints->value[FM_HINT_DEADLINE] > 0)
 		set(o, "deadline_ns", json_integer(i->hints->value[FM_HINT_DEADLINE]));
 	set(o, "devices", parts.devices);
+	set(o, "memory", parts.memory);
 	set(o, "processes", parts.processes);
 	set(o, "more_processes", json_integer(parts.more));
 	json_array_append_new(p->items, o);

@@ -281,32 +281,41 @@ static void count_processes(json_t *group)
 			group, "clients", json_integer(integer(group, "clients") - again));
 }
 
-static void add_group(struct builder *b, json_t *group)
+/* What a list of the group has for each device. */
+static void add_on_devices(struct builder *b, const json_t *group, const char *key,
+	enum row_kind kind, json_int_t pid, const struct fm_place *place)
 {
-	json_t *list = json_object_get(group, "devices"), *entity;
-	json_int_t uid = integer(group, "uid"), pid;
-	const char *user = user_name(b, group);
-	struct fm_place place;
+	json_t *list = json_object_get(group, key), *one;
 	struct labels l;
 	size_t i;
+
+	json_array_foreach (list, i, one) {
+		if (!labels_begin(b, &l))
+			return;
+		label(l.f, "group", text(group, "name"));
+		label(l.f, "user", user_name(b, group));
+		label_device(b, l.f, text(one, "device"));
+		label_place(l.f, pid, place);
+		labels_end(b, &l, kind, one, integer(group, "uid"));
+	}
+}
+
+static void add_group(struct builder *b, json_t *group)
+{
+	json_int_t pid;
+	struct fm_place place;
+	struct labels l;
 
 	pid = group_place(b, group, &place);
 	count_processes(group);
 	if (!labels_begin(b, &l))
 		return;
 	label(l.f, "group", text(group, "name"));
-	label(l.f, "user", user);
+	label(l.f, "user", user_name(b, group));
 	label_place(l.f, pid, &place);
-	labels_end(b, &l, ROW_GROUP, group, uid);
-	json_array_foreach (list, i, entity) {
-		if (!labels_begin(b, &l))
-			return;
-		label(l.f, "group", text(group, "name"));
-		label(l.f, "user", user);
-		label_device(b, l.f, text(entity, "device"));
-		label_place(l.f, pid, &place);
-		labels_end(b, &l, ROW_ENTITY, entity, uid);
-	}
+	labels_end(b, &l, ROW_GROUP, group, integer(group, "uid"));
+	add_on_devices(b, group, "devices", ROW_ENTITY, pid, &place);
+	add_on_devices(b, group, "memory", ROW_MEMORY, pid, &place);
 }
 
 static int same_name(const void *a, const void *b)
@@ -342,7 +351,8 @@ static void mark_doubles(struct builder *b, json_t *groups)
 }
 
 /* Those that have been there longest have rows: who is shown does not change while others come.
- * Programs that name a group have one without queues besides, which nobody is interested in. */
+ * Programs that name a group have one without queues and memory besides, which nobody is
+ * interested in. */
 static void add_groups(struct builder *b, json_t *groups)
 {
 	json_t *group, *entity;
@@ -353,7 +363,8 @@ static void add_groups(struct builder *b, json_t *groups)
 		json_array_foreach (json_object_get(group, "devices"), k, entity)
 			count_state(b, entity);
 		add_processes(b, group);
-		if (!json_array_size(json_object_get(group, "devices")))
+		if (!json_array_size(json_object_get(group, "devices")) &&
+			!json_array_size(json_object_get(group, "memory")))
 			continue;
 		if (shown >= b->limit || json_object_get(group, "double")) {
 			b->left_out[ROW_GROUP]++;
@@ -484,6 +495,7 @@ const char *row_labels(enum row_kind kind)
 		[ROW_DEVICE] = "device gpu UUID",
 		[ROW_GROUP] = "group user pid container pod namespace",
 		[ROW_ENTITY] = "group user device gpu UUID pid container pod namespace",
+		[ROW_MEMORY] = "group user device gpu UUID pid container pod namespace",
 		[ROW_PROCESS] = "group user program api pid container pod namespace",
 		[ROW_TASK] = "id task group user pid container pod namespace",
 	};

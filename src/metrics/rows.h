@@ -9,6 +9,7 @@ enum row_kind {
 	ROW_DEVICE,
 	ROW_GROUP,
 	ROW_ENTITY, /* a group on a device */
+	ROW_MEMORY, /* the memory of a group on a device */
 	ROW_PROCESS,
 	ROW_TASK,
 	ROW_KINDS

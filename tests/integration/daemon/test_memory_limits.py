@@ -3,6 +3,7 @@
 """Device memory, by the daemon's front door: what groups have is shown, and limits of groups and of users hold over all
 their processes, whatever becomes of the daemon, and whatever a ledger says."""
 import os
+import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
@@ -74,6 +75,16 @@ def what_a_group_has_is_shown(stack):
     check(p.info() == (16 * GIB, 8 * GIB), f"{p.info()}")
     p.close()
     eventually("the group is gone", lambda: memory(f, "g") is None)
+
+
+def metrics_have_it(stack):
+    f = Fermata(stack)
+    p = client(f, "--group", "g", "--memory-limit", "16G")
+    check(p.claim(5 * GIB) and p.claim(GIB, "shared") and not p.claim(11 * GIB), "within the limit")
+    found = {m[1]: m[2] for m in re.finditer(r'^fermata_memory_(\w+){group="g"[^}]*} (\d+)$', f.cli("metrics").stdout, re.M)}
+    expected = {"committed_bytes": 6 * GIB, "resident_bytes": 6 * GIB, "host_bytes": 0, "pinned_bytes": GIB,
+                "foreign_bytes": 5 * GIB, "limit_bytes": 16 * GIB, "refused_total": 1, "moved_bytes_total": 0}
+    check(found == {k: str(v) for k, v in expected.items()}, f"{found}")
 
 
 def processes_of_a_group_share_its_limit(stack):
@@ -188,6 +199,7 @@ def a_device_counts_as_smaller(stack):
 if __name__ == "__main__":
     main(
         what_a_group_has_is_shown,
+        metrics_have_it,
         processes_of_a_group_share_its_limit,
         an_operator_changes_a_limit,
         a_user_has_a_limit_over_all_groups,
