@@ -63,6 +63,8 @@ struct fm_mem_scratch {
  * turns + 1 for its set; all else, turns + 2. */
 unsigned fm_mem_slot(const struct fm_mem_scratch *s, unsigned group, const struct fm_extent *e);
 
+unsigned fm_mem_later(const struct fm_mem_world *w, unsigned k);
+
 /* pick.c: which extents move: those that have to go out because the device has become smaller; and
  * then, in the order of turns, for turn k. *left: bytes that may still be told to move. */
 void fm_mem_pick_begin(struct fm_mem_plan *p);

@@ -220,5 +220,5 @@ void fm_mem_pick(struct fm_mem_plan *p, unsigned k, uint64_t *left)
 		want = w->window ? w->window : UINT64_MAX;
 	else
 		want -= free;
-	pick_out(p, k, k + 1, want);
+	pick_out(p, k, fm_mem_later(w, k), want);
 }

@@ -308,7 +308,7 @@ static void assign(struct fm_mem_plan *p, unsigned k, bool hold)
 	all -= FM_MIN(all, p->group[group].remote);
 	clean = FM_MIN(s->room, all);
 	s->room -= clean;
-	need = find_room(p, k + 1, all - clean, hold, &clean, &dirty);
+	need = find_room(p, fm_mem_later(w, k), all - clean, hold, &clean, &dirty);
 	n->assigned = all - need;
 	n->residue = need;
 	n->planned = true;
@@ -363,12 +363,52 @@ static void set_ready(struct fm_mem_plan *p, unsigned planned)
 	}
 }
 
+/* The first turn that begins after turn k, which may have begun. */
+unsigned fm_mem_later(const struct fm_mem_world *w, unsigned k)
+{
+	uint64_t from = FM_MAX(w->turn[k].from, w->now);
+
+	do
+		k++;
+	while (k < w->turns && w->turn[k].from <= from);
+	return k;
+}
+
+/* Do several groups have their turn at once? Then what they lack of the device they lack: none of
+ * them is to wait until another has lost its memory. */
+static bool is_shared(const struct fm_mem_world *w)
+{
+	for (unsigned k = 1; k < w->turns && w->turn[k].from <= w->now; k++)
+		if (w->turn[k].group != w->turn[0].group)
+			return true;
+	return false;
+}
+
+static void share(struct fm_mem_plan *p)
+{
+	struct fm_mem_scratch *s = p->scratch;
+	const struct fm_mem_world *w = s->w;
+
+	for (unsigned k = 0; k < w->turns && w->turn[k].from <= w->now; k++) {
+		struct fm_mem_state *g = &p->group[w->turn[k].group];
+		struct span *n = &s->span[k];
+		uint64_t lacks = FM_MIN(n->planned ? n->residue : g->missing, g->missing);
+
+		if (first_span(s, w->turn[k].group) != n)
+			continue;
+		g->remote += lacks;
+		g->missing -= lacks;
+		if (!g->missing)
+			g->ready_at = w->now;
+	}
+}
+
 /* The turn that has come, if memory is missing for it; or turns. */
 static unsigned waiting_turn(const struct fm_mem_plan *p)
 {
 	const struct fm_mem_world *w = p->scratch->w;
 
-	for (unsigned k = 0; k < w->turns && w->turn[k].from <= w->now; k++)
+	for (unsigned k = 0; k < w->turns && w->turn[k].from <= w->now && !is_shared(w); k++)
 		if (!w->group[w->turn[k].group].running && p->group[w->turn[k].group].missing)
 			return k;
 	return w->turns;
@@ -499,6 +539,8 @@ static void decide(struct fm_mem_plan *p)
 		if (p->group[i].missing)
 			p->group[i].ready_at = FM_NEVER;
 	planned = w->policy->ahead ? assign_ahead(p, waiting) : assign_now(p, waiting);
+	if (is_shared(w))
+		share(p);
 	set_starts(s, planned);
 	set_ready(p, planned);
 	pick_due(p, planned);

@@ -6,7 +6,7 @@
  */
 #include "memory.h"
 
-#define LOOPS 16 /* plans at one time: holding a group changes who runs, and that the plan */
+#define PLANS 64            /* of one device in a millisecond */
 #define HOLD  (100 * FM_MS) /* others need time to come to rest: no group gives up before */
 
 static bool is_modelled(const struct device *d)
@@ -40,6 +40,7 @@ static void make_ent(struct memory *mem, struct ent *e)
 		.number = mem->ents,
 		.first = mem->w.extents,
 		.n = n,
+		.deadline = FM_NEVER,
 		.waits_since = FM_NEVER};
 	em->set = (unsigned)FM_MIN((uint64_t)n, set / size + (set % size > 0));
 	em->dirty = (unsigned)(((uint64_t)em->set * g->dirty + 99) / 100);
@@ -180,16 +181,18 @@ void memory_leave(struct ent *e)
 		mem->extent[i].kept = false;
 	}
 	em->there = em->held = false;
-	em->bound = 0;
-	em->chosen = false;
+	em->waited = 0;
+	em->deadline = FM_NEVER;
 	em->waits_since = FM_NEVER;
 	memory_stale(e->d);
 }
 
 void memory_gate(struct ent *e, bool open)
 {
-	if (open)
-		e->memory->bound = 0;
+	if (open) {
+		e->memory->waited = 0;
+		e->memory->deadline = FM_NEVER;
+	}
 	memory_stale(e->d);
 }
 
@@ -343,43 +346,44 @@ static void plan(struct memory *mem)
 }
 
 /* The turn of a group has come, and its memory is not in: it waits for twice the time that the rest
- * takes, or HOLD, and then runs as it is. */
+ * takes, or HOLD, and then runs as it is. Only time in its turn counts, that of earlier turns in
+ * which it did not get to run, too. */
 static void set_deadline(struct memory *mem, struct ent_memory *em)
 {
 	const struct fm_mem_link *link = &mem->w.link;
 	uint64_t alone = FM_MIN(link->in, link->out), each = FM_MIN(link->both / 2, alone);
-	uint64_t missing = mem->plan.group[em->number].missing;
-	uint64_t takes = fm_add_sat(fm_mem_ns(missing, each), em->n * link->flip);
+	uint64_t missing = mem->plan.group[em->number].missing, takes;
 
-	em->chosen = true;
-	if (em->was_chosen && (em->bound || !missing))
+	if (!missing || em->deadline != FM_NEVER)
 		return;
-	if (missing && !em->bound)
-		em->bound = FM_MAX(fm_add_sat(takes, takes), HOLD);
-	em->deadline = fm_add_sat(mem->w.now, em->bound);
+	takes = fm_add_sat(fm_mem_ns(missing, each), em->n * link->flip);
+	takes = FM_MAX(fm_add_sat(takes, takes), HOLD);
+	em->waits_from = mem->w.now;
+	em->deadline = fm_add_sat(mem->w.now, fm_sub_sat(takes, em->waited));
 }
 
-/* Only the time in which it was its turn counts. */
 static void set_deadlines(struct memory *mem)
 {
-	for (unsigned i = 0; i < mem->ents; i++) {
-		mem->ent[i].was_chosen = mem->ent[i].chosen;
+	for (unsigned i = 0; i < mem->ents; i++)
 		mem->ent[i].chosen = false;
-	}
-	for (unsigned k = 0; k < mem->w.turns && mem->turn[k].from <= mem->w.now; k++)
+	for (unsigned k = 0; k < mem->w.turns && mem->turn[k].from <= mem->w.now; k++) {
+		mem->ent[mem->turn[k].group].chosen = true;
 		set_deadline(mem, &mem->ent[mem->turn[k].group]);
+	}
 	for (unsigned i = 0; i < mem->ents; i++) {
 		struct ent_memory *em = &mem->ent[i];
 
-		if (em->was_chosen && !em->chosen && em->bound)
-			em->bound = FM_MAX(fm_sub_sat(em->deadline, mem->w.now), UINT64_C(1));
+		if (em->chosen || em->deadline == FM_NEVER)
+			continue;
+		em->waited += mem->w.now - em->waits_from;
+		em->deadline = FM_NEVER;
 	}
 }
 
 static void hold(struct memory *mem, struct ent_memory *em)
 {
 	struct machine *m = mem->d->m;
-	uint64_t to = em->chosen && em->bound ? em->deadline : FM_NEVER;
+	uint64_t to = em->deadline;
 	bool held;
 	int rc;
 
@@ -393,13 +397,24 @@ static void hold(struct memory *mem, struct ent_memory *em)
 	m->rc = rc ? rc : m->rc;
 }
 
+/* Holding a group changes who runs, and that the plan; with gangs that may go on for ever. */
+static bool may_plan(struct memory *mem)
+{
+	struct machine *m = mem->d->m;
+
+	if (m->now / FM_MS != mem->period) {
+		mem->period = m->now / FM_MS;
+		mem->plans = 0;
+	}
+	if (mem->plans++ < PLANS)
+		return true;
+	at(m, &mem->again, (mem->period + 1) * FM_MS);
+	return false;
+}
+
 static void step(struct memory *mem)
 {
-	for (unsigned loops = 0; mem->stale && !mem->d->m->rc; loops++) {
-		if (loops == LOOPS) {
-			at(mem->d->m, &mem->again, mem->d->m->now + 10 * FM_US);
-			break;
-		}
+	while (mem->stale && !mem->d->m->rc && may_plan(mem)) {
 		mem->stale = false;
 		plan(mem);
 		if (mem->d->m->rc)
@@ -435,7 +450,7 @@ static void clock_to(struct memory *mem, uint64_t now)
 	mem->to = now;
 	mem->copied += copies ? ns : 0;
 	mem->moved.exposed += counts && mem->exposed ? ns : 0;
-	mem->moved.hidden += counts && copies && mem->d->on ? ns : 0;
+	mem->moved.hidden += counts && copies && mem->works ? ns : 0;
 }
 
 static void look_at_waits(struct ent_memory *em, uint64_t now, bool counts)
@@ -459,6 +474,7 @@ void memory_step(struct machine *m)
 		clock_to(mem, m->now);
 		if (mem->stale)
 			step(mem);
+		mem->works = mem->d->on > 0;
 		mem->exposed = stands(mem);
 		for (unsigned k = 0; k < mem->ents; k++)
 			look_at_waits(&mem->ent[k], m->now, m->counts);

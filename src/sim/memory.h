@@ -23,13 +23,13 @@ struct ent_memory {
 	unsigned number;               /* of its group in the plan, */
 	unsigned first, n, set, dirty; /* and its extents; those that it uses, and writes */
 	bool there, held;
-	bool chosen, was_chosen; /* it is its turn; it was when there was last a plan */
-	uint64_t held_to;        /* when the core lets it go */
-	uint64_t bound;    /* so long it waits in its turn, and then runs whatever is missing; 0: it
-			    * does not wait */
-	uint64_t deadline; /* while it is chosen: the end of that */
-	uint64_t copied;   /* the device's clock of copies when its command went on */
-	bool missed;       /* what the command reads from the host was counted */
+	bool chosen;          /* it is its turn */
+	uint64_t held_to;     /* when the core lets it go */
+	uint64_t deadline;    /* in its turn: when it runs whatever is missing; or FM_NEVER */
+	uint64_t waits_from;  /* in its turn, if it has a deadline */
+	uint64_t waited;      /* in earlier turns, since it last ran */
+	uint64_t copied;      /* the device's clock of copies when its command went on */
+	bool missed;          /* what the command reads from the host was counted */
 	uint64_t waits_since; /* it has work and a closed gate; FM_NEVER: not so */
 	uint64_t held_before; /* before the counted time */
 	struct fm_sim_moved moved;
@@ -48,7 +48,9 @@ struct memory {
 	unsigned ents, at_in, at_out; /* what of the plan's lists was begun */
 	struct way in, out;
 	struct event again;
-	bool stale, exposed;
+	bool stale, exposed, works;
+	uint64_t period;  /* the millisecond of the last plan, */
+	unsigned plans;   /* and the number of plans in it */
 	uint64_t reserve; /* bytes that are not for extents, besides contexts */
 	uint64_t copied;  /* for how long there were copies, up to `to' */
 	uint64_t to;

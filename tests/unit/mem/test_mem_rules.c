@@ -454,6 +454,29 @@ static void test_policies(void **state)
 	fm_mem_plan_free(&s.plan);
 }
 
+/* Several have their turn at once: none takes from another, and none waits. */
+static void test_at_once(void **state)
+{
+	struct small s;
+
+	for (unsigned i = 0; i < 4; i++) {
+		five(&s, fm_mem_policies[i]->name);
+		for (unsigned k = 0; k < 5; k++)
+			s.turn[k].from = s.turn[0].from;
+		s.extent[19].where = FM_ON_HOST;
+		small_plan(&s);
+		assert_int_equal(s.plan.n_out, 0);
+		if (s.w.policy->ahead) { /* there is room for one */
+			IDS(in, 4);
+			assert_int_equal(s.plan.group[1].remote, 3);
+		} else {
+			assert_int_equal(s.plan.n_in, 0);
+		}
+		assert_false(s.plan.group[2].held || s.plan.group[0].held);
+		fm_mem_plan_free(&s.plan);
+	}
+}
+
 static void test_guess(void **state)
 {
 	struct fm_mem_past past[] = {{7, 50, 10}, {3, 40, 20}, {5, 30, 0}, {4, 30, 5}};
@@ -519,6 +542,7 @@ int main(void)
 		cmocka_unit_test(test_less_capacity),
 		cmocka_unit_test(test_host),
 		cmocka_unit_test(test_policies),
+		cmocka_unit_test(test_at_once),
 		cmocka_unit_test(test_guess),
 		cmocka_unit_test(test_promises),
 	};
