@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays take memory, and nothing here looks into them. Textures and tensor maps name addresses,
- * which have to be mapped when they are made. */
+ * which may be mapped later. */
 #include "vmm.h"
 #include <stdlib.h>
 #include <string.h>
@@ -123,11 +123,9 @@ struct texture {
 
 static struct texture *textures;
 
-static bool mapped(CUdeviceptr at, size_t n)
+static bool of_device(CUdeviceptr at)
 {
-	const void *p = (void *)(uintptr_t)at;
-
-	return n && fk_reachable(p) && !fk_vmm_hole(p, n);
+	return fk_place((void *)(uintptr_t)at) != FK_PAGEABLE;
 }
 
 /* Of memory in rows; of arrays whatever it is. */
@@ -147,7 +145,7 @@ static fm_cu_result check_texture(const struct cu_texture *t)
 	default:
 		return FM_CU_ERROR_INVALID_VALUE;
 	}
-	return texel && mapped(t->linear.d, n) ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE;
+	return texel && n && of_device(t->linear.d) ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE;
 }
 
 fm_cu_result cuTexObjectCreate(
@@ -213,7 +211,7 @@ fm_cu_result cuTensorMapEncodeTiled(struct cu_tensor_map *map, int type, unsigne
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	if (!map || (uintptr_t)map % 64 || (uintptr_t)at % 16 || rank < 1 || rank > 5 || !size ||
-		!box || !element_strides || (rank > 1 && !strides) || !mapped((uintptr_t)at, 16))
+		!box || !element_strides || (rank > 1 && !strides) || !of_device((uintptr_t)at))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	memset(map, 0, sizeof(*map));
 	map->words[0] = (uintptr_t)at;

@@ -361,7 +361,8 @@ fm_cu_result cuCtxSetLimit(int limit, size_t value)
 	FK_TRY(fk_enter_ctx());
 	if (limit < 0 || limit >= FK_LIMITS)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	fk_wait_device();
+	if (!limit) /* that of the stack */
+		fk_wait_device();
 	fk_ctx()->limit[limit] = value;
 	return fk_leave(FM_CU_SUCCESS);
 }

@@ -57,7 +57,13 @@ static fm_cu_result stage(struct fk_work *w)
 	return FM_CU_SUCCESS;
 }
 
-/* A call that names one fails, whatever it is that would be copied. */
+/* What a call says of its addresses. */
+enum naming {
+	TYPED,   /* which one is the device's */
+	UNIFIED, /* nothing */
+	BATCH,   /* nothing, and there may be many */
+};
+
 static bool names_hole(const struct fk_work *w)
 {
 	size_t width = w->copy.width, n = w->copy.height;
@@ -66,15 +72,57 @@ static bool names_hole(const struct fk_work *w)
 	       fk_vmm_hole(w->copy.dst, fk_extent(w->copy.dst_pitch, width, n));
 }
 
-/* From the host to the host, with a chunk on one side at least: a call that returns when it is
- * done.
- */
-static bool within_host(const struct fk_work *w)
+static bool in_range(const void *p)
 {
-	bool from = fk_place(w->copy.src) == FK_DEVICE, to = fk_place(w->copy.dst) == FK_DEVICE;
 	struct fk_mapped m;
 
-	return !from && !to && (fk_vmm_find(w->copy.src, &m) || fk_vmm_find(w->copy.dst, &m));
+	return fk_vmm_find(p, &m);
+}
+
+/* As driver 580 was seen to do: a call that says which address is the device's fails. One that does
+ * not takes a hole for memory of the device, if the copy begins there, and loses it. */
+static bool refused(const struct fk_work *w, enum naming how)
+{
+	const void *src = w->copy.src, *dst = w->copy.dst;
+
+	if (how == BATCH || !names_hole(w))
+		return false;
+	return how == TYPED || (fk_place(src) != FK_HOLE && fk_place(dst) != FK_HOLE &&
+				       !(in_range(src) && in_range(dst)));
+}
+
+/* From the host to the host, neither pageable: a call that returns when it is done. Those with
+ * chunks do not, unless FAKE_CUDA_WITHIN_HOST has it so. */
+static bool within_host(const struct fk_work *w, enum naming how)
+{
+	const void *src = w->copy.src, *dst = w->copy.dst;
+
+	if (fk_place(src) == FK_DEVICE || fk_place(dst) == FK_DEVICE)
+		return false;
+	if (in_range(src) || in_range(dst))
+		return fk_env("FAKE_CUDA_WITHIN_HOST");
+	return how != BATCH && !fk.waits_unlocked && fk_reachable(src) && fk_reachable(dst);
+}
+
+static bool host_chunk(const void *p)
+{
+	return in_range(p) && fk_place(p) == FK_PINNED;
+}
+
+/* Driver 580 does not get on with chunks of the host and pageable memory in one batch. */
+static bool loses(const struct fk_work *w, enum naming how)
+{
+	const void *src = w->copy.src, *dst = w->copy.dst;
+
+	return how == BATCH && ((fk_place(src) == FK_PAGEABLE && host_chunk(dst)) ||
+				       (fk_place(dst) == FK_PAGEABLE && host_chunk(src)));
+}
+
+static void run_lost(struct fk_work *w)
+{
+	pthread_mutex_lock(&fk.lock);
+	fk_lose(CU_ILLEGAL_ADDRESS);
+	pthread_mutex_unlock(&fk.lock);
 }
 
 /* It waits in the driver, and has the context's lock meanwhile. */
@@ -88,22 +136,22 @@ static void wait_inside(CUcontext ctx, struct fk_point at)
 
 /* May return before the copy is made when it is from a small piece of pageable memory: what that
  * held at the call is what is copied. Into pageable memory it returns with the copy made. */
-static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
+static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync, enum naming how)
 {
 	bool from_pageable = fk_place(w->copy.src) == FK_PAGEABLE;
 	bool to_pageable = fk_place(w->copy.dst) == FK_PAGEABLE;
-	bool small = w->copy.width * w->copy.height <= STAGED_MAX;
+	bool small = w->copy.width * w->copy.height <= STAGED_MAX && how != BATCH;
 	bool on_device = fk_place(w->copy.src) == FK_DEVICE && fk_place(w->copy.dst) == FK_DEVICE;
-	bool late = within_host(w);
+	bool late = within_host(w, how);
 	struct fk_point at;
 	CUstream s;
 
 	w->what = FK_COPY;
-	w->run = run_copy;
+	w->run = loses(w, how) ? run_lost : run_copy;
 	w->end = end_copy;
 	if (!w->copy.width || !w->copy.height)
 		return FM_CU_SUCCESS;
-	if (!w->copy.src || !w->copy.dst || names_hole(w))
+	if (!w->copy.src || !w->copy.dst || refused(w, how))
 		return FM_CU_ERROR_INVALID_VALUE;
 	FK_TRY(fk_stream_find(handle, &s));
 	FK_TRY(fk_implicit(s));
@@ -114,12 +162,14 @@ static fm_cu_result copy(struct fk_work *w, CUstream handle, bool sync)
 	FK_TRY(fk_enqueue(handle, w, &at));
 	if (late)
 		wait_inside(s->ctx, at);
-	else if (to_pageable || (from_pageable && !small) || (sync && !on_device && !from_pageable))
+	else if ((to_pageable && how != BATCH) || (from_pageable && !small) ||
+		 (sync && !on_device && !from_pageable))
 		fk_wait(at);
 	return FM_CU_SUCCESS;
 }
 
-static fm_cu_result copy_1d(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s, bool sync)
+static fm_cu_result copy_1d(
+	CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream s, bool sync, enum naming how)
 {
 	struct fk_work w = {.copy = {.dst = (void *)(uintptr_t)dst,
 				    .src = (void *)(uintptr_t)src,
@@ -129,7 +179,7 @@ static fm_cu_result copy_1d(CUdeviceptr dst, CUdeviceptr src, size_t n, CUstream
 				    .height = 1}};
 
 	FK_TRY(fk_enter_ctx());
-	return fk_leave(copy(&w, s, sync));
+	return fk_leave(copy(&w, s, sync, how));
 }
 
 /* Its device side must be memory that the device can reach. */
@@ -145,7 +195,7 @@ static fm_cu_result check_device(CUdeviceptr d, size_t n)
 
 fm_cu_result cuMemcpy(CUdeviceptr dst, CUdeviceptr src, size_t size)
 {
-	return copy_1d(dst, src, size, NULL, true);
+	return copy_1d(dst, src, size, NULL, true, UNIFIED);
 }
 
 /* All memory is the host's: between devices a copy is one like any other. */
@@ -157,7 +207,7 @@ static fm_cu_result copy_peer(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr sr
 	FK_TRY(fk_enter_ctx());
 	known = fk_ctx_known(dst_ctx) && fk_ctx_known(src_ctx);
 	FK_TRY(fk_leave(known ? FM_CU_SUCCESS : CU_INVALID_CONTEXT));
-	return copy_1d(dst, src, size, stream, sync);
+	return copy_1d(dst, src, size, stream, sync, TYPED);
 }
 
 fm_cu_result cuMemcpyPeer(
@@ -175,40 +225,40 @@ fm_cu_result cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext dst_ctx, CUdeviceptr s
 fm_cu_result cuMemcpyHtoD_v2(CUdeviceptr dst, const void *src, size_t size)
 {
 	FK_TRY(check_device(dst, size));
-	return copy_1d(dst, (uintptr_t)src, size, NULL, true);
+	return copy_1d(dst, (uintptr_t)src, size, NULL, true, TYPED);
 }
 
 fm_cu_result cuMemcpyDtoH_v2(void *dst, CUdeviceptr src, size_t size)
 {
 	FK_TRY(check_device(src, size));
-	return copy_1d((uintptr_t)dst, src, size, NULL, true);
+	return copy_1d((uintptr_t)dst, src, size, NULL, true, TYPED);
 }
 
 fm_cu_result cuMemcpyDtoD_v2(CUdeviceptr dst, CUdeviceptr src, size_t size)
 {
 	FK_TRY(check_device(dst, size));
 	FK_TRY(check_device(src, size));
-	return copy_1d(dst, src, size, NULL, true);
+	return copy_1d(dst, src, size, NULL, true, TYPED);
 }
 
 fm_cu_result cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
 {
 	FK_TRY(fk_fails(__func__));
-	return copy_1d(dst, src, size, stream, false);
+	return copy_1d(dst, src, size, stream, false, UNIFIED);
 }
 
 fm_cu_result cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t size, CUstream stream)
 {
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(check_device(dst, size));
-	return copy_1d(dst, (uintptr_t)src, size, stream, false);
+	return copy_1d(dst, (uintptr_t)src, size, stream, false, TYPED);
 }
 
 fm_cu_result cuMemcpyDtoHAsync_v2(void *dst, CUdeviceptr src, size_t size, CUstream stream)
 {
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(check_device(src, size));
-	return copy_1d((uintptr_t)dst, src, size, stream, false);
+	return copy_1d((uintptr_t)dst, src, size, stream, false, TYPED);
 }
 
 fm_cu_result cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t size, CUstream stream)
@@ -216,7 +266,7 @@ fm_cu_result cuMemcpyDtoDAsync_v2(CUdeviceptr dst, CUdeviceptr src, size_t size,
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(check_device(dst, size));
 	FK_TRY(check_device(src, size));
-	return copy_1d(dst, src, size, stream, false);
+	return copy_1d(dst, src, size, stream, false, TYPED);
 }
 
 static fm_cu_result copy_2d(const struct cu_copy_2d *c, CUstream stream, bool sync)
@@ -236,7 +286,7 @@ static fm_cu_result copy_2d(const struct cu_copy_2d *c, CUstream stream, bool sy
 	w.copy.dst_pitch = c->dst_pitch;
 	w.copy.width = c->width;
 	w.copy.height = c->height;
-	return fk_leave(copy(&w, stream, sync));
+	return fk_leave(copy(&w, stream, sync, TYPED));
 }
 
 fm_cu_result cuMemcpy2D_v2(const struct cu_copy_2d *c)
@@ -294,7 +344,7 @@ fm_cu_result cuMemcpyBatchAsync_v2(CUdeviceptr *dst, CUdeviceptr *src, size_t *s
 	if (!n || !attr_n || !attrs || !attr_at || attr_at[0])
 		return FM_CU_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < n; i++)
-		FK_TRY(copy_1d(dst[i], src[i], size[i], stream, false));
+		FK_TRY(copy_1d(dst[i], src[i], size[i], stream, false, BATCH));
 	return FM_CU_SUCCESS;
 }
 

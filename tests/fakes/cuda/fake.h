@@ -46,7 +46,9 @@
  *   FAKE_CUDA_ROOM=N           a channel has room for so many commands: 1024, if it is more
  *   FAKE_CUDA_NARROW           streams share few channels; else each has one, of any length
  *   FAKE_CUDA_LOCK             calls that wait for the device keep out all others of the context
- *                              meanwhile, as with NARROW: also first launches of functions
+ *                              meanwhile, as with NARROW: also first launches, and loading code
+ *   FAKE_CUDA_WITHIN_HOST      copies between chunks of the host, and from and to the host, return
+ *                              when they are done: as those without chunks do in any case
  *   FAKE_CUDA_COPY=I:O:B       copies to the device and from it take time, by so many GB/s each
  * way, and for both together where both are at work FAKE_CUDA_VMM_US=C:M:A:U   so do calls that
  * create, map, give access to and unmap chunks FAKE_CUDA_MAKE=GB/S        and chunks of the host,

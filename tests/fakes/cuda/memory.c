@@ -394,6 +394,7 @@ static fm_cu_result register_as(void *p, size_t size, unsigned flags)
 fm_cu_result cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
 {
 	const char *fails = fk_env("FAKE_CUDA_FAIL_REGISTER");
+	struct fk_mapped m;
 	fm_cu_result rc;
 
 	FK_TRY(fk_fails(__func__));
@@ -404,6 +405,8 @@ fm_cu_result cuMemHostRegister_v2(void *p, size_t size, unsigned flags)
 	if (fails)
 		return fk_leave(atoi(fails) > 1 ? atoi(fails) : FM_CU_ERROR_NOT_SUPPORTED);
 	if (!p || !size)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (fk_vmm_find(p, &m))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (*find(p, size))
 		return fk_leave(CU_ALREADY_REGISTERED);
@@ -424,11 +427,19 @@ fm_cu_result cuMemHostUnregister(void *p)
 	return fk_leave(b ? FM_CU_SUCCESS : CU_NOT_REGISTERED);
 }
 
+/* Chunks pass, also those of the device. */
+static bool mapped(const void *p)
+{
+	struct fk_mapped m;
+
+	return fk_vmm_find(p, &m) && m.there;
+}
+
 fm_cu_result cuMemHostGetDevicePointer_v2(CUdeviceptr *d, void *p, unsigned flags)
 {
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
-	if (!d || flags || fk_place(p) != FK_PINNED)
+	if (!d || flags || (fk_place(p) != FK_PINNED && !mapped(p)))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	*d = (uintptr_t)p;
 	return fk_leave(FM_CU_SUCCESS);

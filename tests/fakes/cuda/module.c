@@ -189,6 +189,11 @@ fm_cu_result cuModuleLoad(CUmodule *module, const char *path)
 fm_cu_result cuModuleLoadData(CUmodule *module, const void *image)
 {
 	FK_TRY(fk_fails("cuModuleLoadData"));
+	if (fk_env("FAKE_CUDA_LOCK")) {
+		FK_TRY(fk_enter_ctx());
+		fk_wait_device();
+		FK_TRY(fk_leave(FM_CU_SUCCESS));
+	}
 	return module && image ? load(module, image, NULL) : FM_CU_ERROR_INVALID_VALUE;
 }
 

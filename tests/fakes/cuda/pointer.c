@@ -18,7 +18,18 @@ static fm_cu_result of_chunk(void *value, int which, CUdeviceptr d, const struct
 		*(CUdeviceptr *)value = d;
 		return FM_CU_SUCCESS;
 	case CU_POINTER_ID:
+	case CU_POINTER_CHUNK_ID:
 		*(uint64_t *)value = m->id;
+		return FM_CU_SUCCESS;
+	case CU_POINTER_HANDLES:
+		*(uint64_t *)value = (uint64_t)m->prop.handles;
+		return FM_CU_SUCCESS;
+	case CU_POINTER_SYNC:
+	case CU_POINTER_RDMA:
+		*(unsigned *)value = which == CU_POINTER_RDMA && m->prop.rdma;
+		return FM_CU_SUCCESS;
+	case CU_POINTER_ACCESS:
+		*(int *)value = m->access;
 		return FM_CU_SUCCESS;
 	case CU_POINTER_ORDINAL:
 		*(int *)value = m->device ? m->prop.location.id : 0;
@@ -33,12 +44,14 @@ static fm_cu_result of_chunk(void *value, int which, CUdeviceptr d, const struct
 	return FM_CU_ERROR_INVALID_VALUE;
 }
 
-/* Holes among it. */
+/* Of holes nothing is told. */
 static fm_cu_result of_range(void *value, int which, CUdeviceptr d, const struct fk_mapped *m)
 {
+	if (!m->there)
+		return FM_CU_ERROR_INVALID_VALUE;
 	switch (which) {
 	case CU_POINTER_MAPPED:
-		*(unsigned *)value = m->there;
+		*(unsigned *)value = 1;
 		return FM_CU_SUCCESS;
 	case CU_POINTER_START:
 		*(CUdeviceptr *)value = m->range;
@@ -51,7 +64,7 @@ static fm_cu_result of_range(void *value, int which, CUdeviceptr d, const struct
 		*(unsigned *)value = 0;
 		return FM_CU_SUCCESS;
 	}
-	return m->there ? of_chunk(value, which, d, m) : FM_CU_ERROR_INVALID_VALUE;
+	return of_chunk(value, which, d, m);
 }
 
 static fm_cu_result of_block(void *value, int which, CUdeviceptr d, const struct fk_memory *b)
@@ -146,7 +159,7 @@ fm_cu_result cuPointerSetAttribute(const void *value, int which, CUdeviceptr d)
 	if (!value || which != CU_POINTER_SYNC)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (fk_vmm_find(p, &m))
-		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
+		return fk_leave(m.there ? FM_CU_ERROR_NOT_SUPPORTED : FM_CU_ERROR_INVALID_VALUE);
 	if (!fk_memory_find(p, &b) || b.place != FK_DEVICE)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(FM_CU_SUCCESS);

@@ -96,6 +96,16 @@ static bool overlaps(uintptr_t at, size_t n)
 	return false;
 }
 
+/* Do these bytes cut none? */
+static bool cut_nothing(uintptr_t at, size_t n)
+{
+	for (const struct mapping *m = mappings; m; m = m->next)
+		if (at < m->at + m->chunk->size && m->at < at + n &&
+			(m->at < at || m->at + m->chunk->size > at + n))
+			return false;
+	return true;
+}
+
 /* Are these bytes some mappings, each of them whole? */
 static bool whole_mappings(uintptr_t at, size_t n)
 {
@@ -503,35 +513,33 @@ fm_cu_result cuMemMap(
 	return fk_leave(map(at, c));
 }
 
-static void unmap(uintptr_t at)
+static void unmap(struct mapping **m)
 {
-	struct mapping **m = &mappings, *gone;
+	struct mapping *gone = *m;
 
-	while ((*m)->at != at)
-		m = &(*m)->next;
-	gone = *m;
 	*m = gone->next;
-	if (nothing_at((void *)at, gone->chunk->size, MAP_FIXED) == MAP_FAILED)
+	if (nothing_at((void *)gone->at, gone->chunk->size, MAP_FIXED) == MAP_FAILED)
 		fk_die("a chunk cannot be unmapped");
 	gone->chunk->mappings--;
 	drop_unused(gone->chunk);
 	free(gone);
 }
 
-/* Waits for nobody. */
+/* Waits for nobody. That there is nothing does not matter, as driver 580 has it. */
 fm_cu_result cuMemUnmap(CUdeviceptr at, size_t size)
 {
-	size_t step;
+	struct mapping **m = &mappings;
 
 	fk_engine_call(FK_UNMAP);
 	FK_TRY(enter(__func__));
-	if (!whole_mappings(at, size))
+	if (!size || !granular(at | size) || !range_of(at, size) || !cut_nothing(at, size))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	fk_touch_check(at, size);
-	for (uintptr_t p = at; p < at + size; p += step) {
-		step = mapping_of(p)->chunk->size;
-		unmap(p);
-	}
+	while (*m)
+		if ((*m)->at >= at && (*m)->at < at + size)
+			unmap(m);
+		else
+			m = &(*m)->next;
 	return fk_leave(FM_CU_SUCCESS);
 }
 

@@ -71,6 +71,15 @@ static void *unload(void *module)
 	return NULL;
 }
 
+static void *load(void *unused)
+{
+	CUmodule module;
+
+	OK(cuCtxSetCurrent(w.ctx));
+	OK(cuModuleLoadData(&module, fake_ptx));
+	return unused;
+}
+
 static void *set_limit(void *unused)
 {
 	OK(cuCtxSetCurrent(w.ctx));
@@ -142,6 +151,7 @@ static void context_lock(void)
 	OK(cuModuleLoadData(&other, fake_ptx));
 	locks_out(free_memory, (void *)(uintptr_t)x);
 	locks_out(unload, other);
+	locks_out(load, NULL);
 	locks_out(set_limit, NULL);
 	locks_out(launch_first, (void *)(uintptr_t)y);
 }
@@ -149,7 +159,7 @@ static void context_lock(void)
 /* --- copies within the host --- */
 
 struct copy {
-	CUdeviceptr chunk;
+	CUdeviceptr from;
 	void *host;
 };
 
@@ -158,25 +168,19 @@ static void *copy_out(void *copy)
 	struct copy *c = copy;
 
 	OK(cuCtxSetCurrent(w.ctx));
-	OK(cuMemcpyDtoHAsync_v2(c->host, c->chunk, 4096, w.s));
+	OK(cuMemcpyDtoHAsync_v2(c->host, c->from, 4096, w.s));
 	done = true;
 	return NULL;
 }
 
-/* They return when they are done; those of a chunk of the device do so at once. */
-static void copies_within_the_host(void)
+/* It returns when it is done. */
+static void comes_late(CUdeviceptr from)
 {
-	struct copy c;
+	struct copy c = {from, pinned(4096)};
 	pthread_t t;
 
-	open_world();
-	c = (struct copy){world_range(2 * CHUNK), pinned(4096)};
-	world_map(c.chunk, CHUNK, world_chunk(CU_LOCATION_NUMA, CHUNK));
-	world_map(c.chunk + CHUNK, CHUNK, world_chunk(CU_LOCATION_DEVICE, CHUNK));
-	world_fill(c.chunk, 1024, 8);
+	done = false;
 	close_gate();
-	OK(cuMemcpyDtoHAsync_v2(c.host, c.chunk + CHUNK, 4096, w.s));
-	OK(cuMemcpyDtoDAsync_v2(c.chunk, c.chunk + CHUNK, 0, w.s));
 	t = start(copy_out, &c);
 	for (int i = 0; i < 20; i++) {
 		usleep(2000);
@@ -184,7 +188,45 @@ static void copies_within_the_host(void)
 	}
 	open_gate();
 	pthread_join(t, NULL);
+	OK(cuStreamSynchronize(w.s));
 	EXPECT(8 + 3, ((uint32_t *)c.host)[3]);
+}
+
+static CUdeviceptr host_chunk(void)
+{
+	CUdeviceptr at = world_range(CHUNK);
+
+	world_map(at, CHUNK, world_chunk(CU_LOCATION_NUMA, CHUNK));
+	world_fill(at, 1024, 8);
+	return at;
+}
+
+/* Those of page-locked memory alone do. */
+static void copies_within_the_host(void)
+{
+	CUdeviceptr chunk, d;
+	void *p;
+
+	open_world();
+	chunk = host_chunk();
+	OK(cuMemAlloc_v2(&d, 4096));
+	p = pinned(4096);
+	world_fill((uintptr_t)p, 1024, 8);
+	comes_late((uintptr_t)p);
+	close_gate();
+	OK(cuMemcpyDtoHAsync_v2(p, d, 4096, w.s));
+	OK(cuMemcpyDtoHAsync_v2(p, chunk, 4096, w.s));
+	OK(cuMemcpyHtoDAsync_v2(chunk, p, 4096, w.s));
+	open_gate();
+	OK(cuStreamSynchronize(w.s));
+	EXPECT(8 + 3, ((uint32_t *)p)[3]);
+}
+
+static void copies_of_chunks_within_the_host(void)
+{
+	setenv("FAKE_CUDA_WITHIN_HOST", "1", 1);
+	open_world();
+	comes_late(host_chunk());
 }
 
 /* --- time --- */
@@ -271,6 +313,7 @@ static void late_words(void)
 
 CASE(context_lock)
 CASE(copies_within_the_host)
+CASE(copies_of_chunks_within_the_host)
 CASE(copy_engines)
 CASE(calls_for_chunks)
 CASE(late_words)
@@ -280,6 +323,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_context_lock),
 		cmocka_unit_test(test_copies_within_the_host),
+		cmocka_unit_test(test_copies_of_chunks_within_the_host),
 		cmocka_unit_test(test_copy_engines),
 		cmocka_unit_test(test_calls_for_chunks),
 		cmocka_unit_test(test_late_words),

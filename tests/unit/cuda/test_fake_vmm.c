@@ -77,9 +77,11 @@ static void mappings(void)
 	EXPECT(CU_ACCESS_BOTH, flags);
 	EXPECT(BAD, cuMemAddressFree(at, 4 * CHUNK));
 	EXPECT(BAD, cuMemUnmap(at + 2 * CHUNK, CHUNK));
-	EXPECT(BAD, cuMemUnmap(at, 4 * CHUNK));
-	OK(cuMemUnmap(at, 3 * CHUNK));
-	EXPECT(BAD, cuMemUnmap(at, CHUNK));
+	EXPECT(BAD, cuMemUnmap(at, 5 * CHUNK));
+	EXPECT(BAD, cuMemUnmap(at, 4096));
+	OK(cuMemUnmap(at, 4 * CHUNK)); /* the last one is a hole */
+	EXPECT(BAD, cuMemGetAccess(&flags, &both.location, at + CHUNK));
+	OK(cuMemUnmap(at, CHUNK));
 	OK(cuMemAddressFree(at, 4 * CHUNK));
 }
 
@@ -174,7 +176,10 @@ static void answers(void)
 	EXPECT(CU_MEMORY_HOST, attribute(CU_POINTER_TYPE, at + CHUNK + 5));
 	EXPECT(BAD, cuPointerGetAttribute(&value, CU_POINTER_TYPE, at + 2 * CHUNK));
 	EXPECT(1, attribute(CU_POINTER_MAPPED, at));
-	EXPECT(0, attribute(CU_POINTER_MAPPED, at + 2 * CHUNK));
+	EXPECT(BAD, cuPointerGetAttribute(&value, CU_POINTER_MAPPED, at + 2 * CHUNK));
+	EXPECT(BAD, cuPointerSetAttribute(&one, CU_POINTER_SYNC, at + 2 * CHUNK));
+	EXPECT(BAD, cuMemHostRegister_v2((void *)(uintptr_t)at, 4096, 0));
+	EXPECT(CU_ACCESS_BOTH, attribute(CU_POINTER_ACCESS, at));
 	EXPECT(0, attribute(CU_POINTER_IPC, at));
 	EXPECT(3 * CHUNK, attribute(CU_POINTER_SIZE, at + CHUNK));
 	OK(cuPointerGetAttribute(&value, CU_POINTER_START, at + CHUNK + 9));
@@ -245,10 +250,10 @@ static void holes_in_calls(void)
 		EXPECT(BAD, cuMemcpyHtoDAsync_v2(hole, &v, 4, w.s));
 		EXPECT(BAD, cuMemcpyDtoHAsync_v2(&v, hole, 4, w.s));
 		EXPECT(BAD, cuMemcpyDtoDAsync_v2(x, hole, 4, w.s));
-		EXPECT(BAD, cuMemcpyAsync(hole, x, 4, w.s));
-		EXPECT(BAD, cuMemcpy(x, hole, 4));
 		EXPECT(BAD, cuMemsetD8Async(hole, 1, 4, w.s));
 	}
+	EXPECT(BAD, cuMemcpyAsync(at + CHUNK - 2, x, 4, w.s));
+	EXPECT(BAD, cuMemcpy(x, at + CHUNK - 2, 4));
 	EXPECT(BAD, cuMemsetD32Async(at, 1, CHUNK / 4 + 1, w.s));
 	EXPECT(BAD, cuMemcpyDtoDAsync_v2(at, x, CHUNK + 1, w.s));
 	EXPECT(BAD, cuStreamWaitValue32_v2(w.s, at + CHUNK, 1, 0));
@@ -334,6 +339,33 @@ static void fill_in_a_hole(void)
 static void word_in_a_hole(void)
 {
 	late_hole(2);
+}
+
+/* A copy that does not say what is where takes a hole for the device's. */
+static void unified_copy(void)
+{
+	CUdeviceptr at, x;
+
+	world_open();
+	OK(cuMemAlloc_v2(&x, 4096));
+	at = world_range(CHUNK);
+	OK(cuMemcpyAsync(x, at, 4096, w.s));
+	is_lost();
+}
+
+/* As driver 580 loses it. */
+static void batch_with_pageable_memory(void)
+{
+	struct cu_copy_attributes attrs = {.order = 1};
+	static char words[4096];
+	CUdeviceptr at, from = (uintptr_t)words;
+	size_t size = sizeof(words), first = 0;
+
+	world_open();
+	at = world_range(CHUNK);
+	world_map(at, CHUNK, world_chunk(CU_LOCATION_NUMA, CHUNK));
+	cuMemcpyBatchAsync_v2(&at, &from, &size, 1, &attrs, &first, 1, w.s);
+	is_lost();
 }
 
 static void graph_in_a_hole(void)
@@ -542,15 +574,17 @@ static void textures(void)
 	OK(cuTexObjectCreate(&texture, &t, NULL, NULL));
 	OK(cuTexObjectDestroy(texture));
 	EXPECT(BAD, cuTexObjectDestroy(texture));
-	t.linear.size = CHUNK + 16;
+	t.linear.size = 2 * CHUNK; /* which may come later */
+	OK(cuTexObjectCreate(&texture, &t, NULL, NULL));
+	t.linear.d = (uintptr_t)&t;
 	EXPECT(BAD, cuTexObjectCreate(&texture, &t, NULL, NULL));
 	OK(cuTensorMapEncodeTiled(
 		&map, 7, 2, (void *)(uintptr_t)at, size, strides, box, steps, 0, 0, 0, 0));
 	OK(cuTensorMapEncodeTiled(
 		&other, 7, 2, (void *)(uintptr_t)(at + 16), size, strides, box, steps, 0, 0, 0, 0));
 	EXPECT(true, memcmp(&map, &other, sizeof(map)) != 0);
-	EXPECT(BAD, cuTensorMapEncodeTiled(&map, 7, 2, (void *)(uintptr_t)(at + CHUNK), size,
-			    strides, box, steps, 0, 0, 0, 0));
+	OK(cuTensorMapEncodeTiled(&map, 7, 2, (void *)(uintptr_t)(at + CHUNK), size, strides, box,
+		steps, 0, 0, 0, 0));
 }
 
 static void failures_by_the_environment(void)
@@ -569,6 +603,8 @@ static void failures_by_the_environment(void)
 }
 
 CASE(failures)
+CASE(unified_copy)
+CASE(batch_with_pageable_memory)
 CASE(textures)
 CASE(failures_by_the_environment)
 CASE(ranges)
@@ -612,6 +648,8 @@ int main(void)
 		cmocka_unit_test(test_of_the_device_alone),
 		cmocka_unit_test(test_small_chunks),
 		cmocka_unit_test(test_failures),
+		cmocka_unit_test(test_unified_copy),
+		cmocka_unit_test(test_batch_with_pageable_memory),
 		cmocka_unit_test(test_killed_in_a_call),
 		cmocka_unit_test(test_unmap_under_an_engine),
 		cmocka_unit_test(test_textures),
