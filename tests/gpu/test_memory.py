@@ -129,6 +129,13 @@ class Out(Steering):
         return reply["ok"]
 
 
+    def is_out(self, pid):
+        self.sock.sendall(json.dumps({"cmd": "away", "target": str(pid)}).encode() + b"\n")
+        reply = json.loads(self.replies.readline())
+        check(reply["ok"], f"away: {reply}")
+        return all(not m["resident"] for m in reply["memory"])
+
+
 def same_results(p, expected):
     p.tell("stop")
     check(p.wait(200) == 0, f"a program ended with status {p.p.returncode}")
@@ -155,7 +162,11 @@ def out_and_in_at_random(stack):
         some = rng.sample(programs, rng.randint(1, 3))
         for p in some:
             n += steer.out(p.pid)
-        time.sleep(rng.uniform(0, 0.05))
+        if rng.random() < 0.5:
+            for p in some:
+                eventually(f"{p.pid} is out", lambda pid=p.pid: steer.is_out(pid))
+        else:
+            time.sleep(rng.uniform(0, 0.05))
         for p in some:
             steer("resume", p.pid)
     print(f"         {n} times out")
@@ -172,7 +183,9 @@ def out_is_off_the_device(stack):
     p = fermata.program(work("rounds"), "--memory")
     p.line("round 1 ", seconds=300)
     before = json.loads(native("info")[0])["nvml"]["used"]
-    Out(stack, fermata).out(p.pid)
+    steer = Out(stack, fermata)
+    steer.out(p.pid)
+    eventually("it is out", lambda: steer.is_out(p.pid))
     eventually("a gibibyte is free again", lambda: before - json.loads(native("info")[0])["nvml"]["used"] > GIB, 60)
     fermata.cli("resume", str(p.pid))
     same_results(p, digests(native("rounds", KINDS)))

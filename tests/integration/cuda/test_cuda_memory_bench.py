@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""script/lib/memory_bench on the fake driver: each row comes to its end, and memory is what it was."""
+import os
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import BUILD, PATIENCE, Fermata, Skip, check, cuda_env, main, need_cuda_shim
+
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "script", "lib", "memory_bench")
+
+
+def rows(stack):
+    need_cuda_shim()
+    if "--out" not in Fermata(stack, start=False).cli("suspend", "--help").stdout:
+        raise Skip("nothing goes out by hand in this build")
+    r = subprocess.run([sys.executable, BENCH, "--gib", "0.0625", "--runs", "1", "--rounds", "4", BUILD, "out", "exchange", "rounds"],
+                       env=cuda_env(os.environ), capture_output=True, text=True, timeout=4 * PATIENCE)
+    check(r.returncode == 0, f"status {r.returncode}: {r.stdout[-600:]}{r.stderr[-600:]}")
+    print(r.stdout, end="")
+    for row, n in (("out", 1), ("exchange", 2), ("rounds", 1)):
+        lines = [line for line in r.stdout.splitlines() if line.startswith(row)]
+        check(len(lines) == n and all(re.search(r"\d GB/s|\) GB/s", line) for line in lines), f"{row}: {lines}")
+
+
+def bad_input(_):
+    for argv in (["nonsense"], ["--gib", "0"], ["--runs", "0"]):
+        r = subprocess.run([sys.executable, BENCH, BUILD, *argv], capture_output=True, text=True, timeout=PATIENCE)
+        check(r.returncode == 2 and "memory_bench: error:" in r.stderr, f"{argv}: {r.stderr[-300:]}")
+
+
+if __name__ == "__main__":
+    main(rows, bad_input)
