@@ -114,6 +114,7 @@ endforeach()
 # NVIDIA's kernel driver, for who talks to it.
 target_sources(test_timeslice PRIVATE ${CMAKE_CURRENT_SOURCE_DIR}/fakes/rm/rm.c)
 target_link_libraries(test_timeslice PRIVATE fm_api_cuda_core ${CMAKE_DL_LIBS})
+target_link_libraries(test_turnstile PRIVATE fm_api_cuda_core)
 # A disk that is full, for who writes to one.
 target_link_options(test_image_cache PRIVATE -Wl,--wrap=write)
 set_tests_properties(unit/test_image_refuse PROPERTIES LABELS "unit;one-thread")

@@ -547,6 +547,7 @@ static void test_exit_waits_for_memory(void **state)
 	come_to_rest(c);
 	move(c);
 	assert_int_equal(pthread_create(&thread, NULL, mover, c), 0);
+	pthread_detach(thread);
 }
 
 static void test_exit_ends_what_is_only_closed(void **state)
