@@ -23,6 +23,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	fm_list_init(&b->ended);
 	fm_list_init(&b->gone);
 	fm_list_init(&b->left);
+	fm_list_init(&b->coming);
 	rc = fm_sched_new(&b->sched, &bridge_sched_host, b);
 	if (rc) {
 		free(b);
@@ -307,6 +308,7 @@ uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
 
 	b->now = now;
 	due = FM_MIN(due, ents_run(b, now));
+	due = FM_MIN(due, away_run(b, now));
 	bridge_settle(b, now);
 	if (fm_sched_next(b->sched) <= now) {
 		fm_list_each (d, &b->devices, link)

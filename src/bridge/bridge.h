@@ -255,6 +255,22 @@ int fm_bridge_allows(
 void fm_bridge_group_suspend(
 	struct fm_bridge *b, struct fm_bridge_group *g, bool suspended, uint64_t now);
 
+/* Suspends a group, and asks its clients to move their memory to the host. -EOPNOTSUPP: none of it
+ * can be moved. -EBUSY: a process of it works for another group, too, which is not suspended. */
+int fm_bridge_group_out(
+	struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now, struct fm_err *err);
+/* The opposite: the group goes on when all of its memory is in. False: none of it was put out. */
+bool fm_bridge_group_back(struct fm_bridge *b, struct fm_bridge_group *g);
+/* Where the memory of its clients is, as they claim. All sizes in bytes. */
+struct fm_bridge_away {
+	enum fm_mem_wish wish;
+	unsigned processes;               /* with memory that can be moved */
+	uint64_t movable, resident, host; /* what is neither resident nor on the host is empty */
+	uint64_t stays;                   /* all other memory */
+	enum fm_mem_trouble trouble;      /* what one of them says */
+};
+void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away *a);
+
 /*
  * For an admission control, which watches groups and grants places to them (fm_sched_grant()).
  * Callbacks come during a call and must not call back; only group() may watch, unwatch and grant.
@@ -269,6 +285,8 @@ struct fm_bridge_watcher {
 	/* A group came into being, or its name or clients changed; or it ends. */
 	void (*group)(void *ctx, struct fm_bridge_group *g, bool ends);
 	void (*edge)(void *ctx, void *watch, const struct fm_bridge_group_edge *edge);
+	/* A group was suspended by hand, or goes on. */
+	void (*suspended)(void *ctx, struct fm_bridge_group *g);
 	/* A group came to rest, `took' after its gates were closed. */
 	void (*rested)(void *ctx, const struct fm_bridge_group *g, uint64_t took, uint64_t at);
 };

@@ -78,6 +78,7 @@ static struct fm_bridge_group *group_new(
 	fm_list_init(&g->ents);
 	fm_list_init(&g->ended);
 	fm_list_init(&g->memory_past);
+	fm_list_init(&g->coming);
 	fm_list_add_tail(&b->groups, &g->link);
 	u->groups++;
 	limits_start(b, g, l);
@@ -96,6 +97,7 @@ static void group_put(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t n
 	fm_list_del(&g->link);
 	fm_list_del(&g->ended);
 	memory_forget_group(g);
+	fm_list_del(&g->coming);
 	g->user->groups--;
 	free(g);
 }

@@ -149,6 +149,10 @@ struct fm_bridge_group {
 	struct fm_list ended; /* in the bridge's list: the job seems to have ended, */
 	uint64_t ended_at;    /* at this time */
 	uint64_t jobs, missed;
+
+	/* away.c */
+	enum fm_mem_wish away; /* where its memory is to be */
+	struct fm_list coming; /* in the bridge's list: it goes on when its memory is in */
 };
 
 struct fm_bridge_client {
@@ -194,6 +198,7 @@ struct fm_bridge {
 	struct fm_list ended;   /* groups whose job has perhaps ended */
 	struct fm_list gone;    /* clients with closed gates that have no queue */
 	struct fm_list left;    /* entities without queues, in the order of left_at */
+	struct fm_list coming;  /* groups whose memory comes in */
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* time of the call in progress, for callbacks without a time */
 	uint64_t round;
@@ -224,6 +229,9 @@ void ents_forget(struct fm_bridge *b, const struct fm_bridge_group *g); /* the g
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
+/* away.c */
+void away_begin(struct memory *m); /* a ledger is known: nothing is wished yet */
+uint64_t away_run(struct fm_bridge *b, uint64_t now); /* returns when to call again */
 /* Deals the entity's device time out to its queues, up to now. Returns that time. */
 uint64_t ent_deal(struct ent *e, uint64_t now);
 /* Counts what the entity did unheard. Called when that is asked for, and before the core hears of

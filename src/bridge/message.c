@@ -354,4 +354,6 @@ void fm_bridge_group_suspend(
 		NOTE_GROUP(b, resumed, g, now, NULL, 0, 0, 0);
 	fm_sched_suspend(b->sched, g->sgroup, suspended, now);
 	bridge_settle(b, now);
+	if (b->watcher.suspended)
+		b->watcher.suspended(b->watcher.ctx, g);
 }

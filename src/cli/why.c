@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "why.h"
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "base/util.h"
 #include "cmd/ctl.h"
 #include "cmd/table.h"
@@ -125,6 +126,25 @@ static json_t *doing_waits(const struct why *w, const json_t *now)
 		holder_of(now), policy, rule);
 }
 
+/* Suspended by hand, and perhaps its memory is out. */
+static json_t *by_hand(const struct why *w)
+{
+	const json_t *away = json_object_get(w->group, "away");
+	const char *trouble = cli_str(away, "trouble");
+	char host[FM_SIZE_TEXT], all[FM_SIZE_TEXT];
+	bool told = away && *trouble;
+
+	fm_size_short((uint64_t)cli_num(away, "host"), host);
+	fm_size_short((uint64_t)cli_num(away, "movable"), all);
+	if (!away)
+		return json_string("is suspended by hand");
+	if (!strcmp(cli_str(away, "wish"), "in"))
+		return json_sprintf("waits for its memory: %s of %s are still on the host%s%s",
+			host, all, told ? ": " : "", told ? trouble : "");
+	return json_sprintf("is suspended by hand, with %s of its %s on the host%s%s", host, all,
+		told ? ": " : "", told ? trouble : "");
+}
+
 /* What the group does on the device now, as a sentence without its subject. The caller owns it. */
 static json_t *why_doing(const struct why *w)
 {
@@ -140,7 +160,7 @@ static json_t *why_doing(const struct why *w)
 	if (strcmp(state, "suspended") != 0)
 		return json_string("has no work on the device");
 	if (json_is_true(json_object_get(w->group, "suspended")))
-		return json_string("is suspended by hand");
+		return by_hand(w);
 	return json_string("is suspended: the task has used up its budget");
 }
 

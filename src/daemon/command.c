@@ -44,6 +44,7 @@ const char *command_code(int code)
 		{-EEXIST, "EEXIST"},
 		{-ENODATA, "ENODATA"},
 		{-ENOSPC, "ENOSPC"},
+		{-EOPNOTSUPP, "EOPNOTSUPP"},
 		{-EOVERFLOW, "EOVERFLOW"},
 		{-ESRCH, "ESRCH"},
 	};
@@ -131,7 +132,7 @@ struct steering {
 	bool forbidden; /* the target belongs to another user */
 	int rc;
 
-	bool suspend;
+	bool out;
 	unsigned hints;
 	struct {
 		enum fm_hint hint;
@@ -296,19 +297,56 @@ static json_t *cmd_allowed(struct request *r)
 
 static int apply_suspend(struct steering *st, struct fm_bridge_group *g)
 {
-	fm_bridge_group_suspend(st->request->daemon->bridge, g, st->suspend, st->request->now);
-	admission_suspended(st->request->daemon, g);
+	struct request *r = st->request;
+
+	if (st->out)
+		return fm_bridge_group_out(r->daemon->bridge, g, r->now, &r->err);
+	fm_bridge_group_suspend(r->daemon->bridge, g, true, r->now);
 	return 0;
 }
 
 static json_t *cmd_suspend(struct request *r)
 {
-	return steer(r, &(struct steering){.apply = apply_suspend, .suspend = true});
+	const json_t *out = json_object_get(r->body, "out");
+
+	if (out && !json_is_boolean(out))
+		return refuse(r, -EINVAL, "\"out\" is neither true nor false",
+			"with true the group's memory goes to the host");
+	return steer(r, &(struct steering){.apply = apply_suspend, .out = json_is_true(out)});
+}
+
+/* A group whose memory was put out goes on when it is in. */
+static int apply_resume(struct steering *st, struct fm_bridge_group *g)
+{
+	struct request *r = st->request;
+
+	if (!fm_bridge_group_back(r->daemon->bridge, g))
+		fm_bridge_group_suspend(r->daemon->bridge, g, false, r->now);
+	return 0;
 }
 
 static json_t *cmd_resume(struct request *r)
 {
-	return steer(r, &(struct steering){.apply = apply_suspend, .suspend = false});
+	return steer(r, &(struct steering){.apply = apply_resume});
+}
+
+/* --- where memory is --- */
+
+static int apply_away(struct steering *st, struct fm_bridge_group *g)
+{
+	json_array_append_new(st->ids, report_away(g));
+	return 0;
+}
+
+static json_t *cmd_away(struct request *r)
+{
+	struct steering st = {.apply = apply_away, .ids = json_array()};
+	json_t *reply = steer(r, &st);
+
+	if (json_is_true(json_object_get(reply, "ok")))
+		json_object_set(reply, "memory", st.ids);
+	json_decref(st.ids);
+	return reply;
 }
 
 static int append_word(char *line, size_t size, const char *word, struct fm_err *err)
@@ -435,6 +473,7 @@ static const struct {
 	{"allowed", cmd_allowed},
 	{"suspend", cmd_suspend},
 	{"resume", cmd_resume},
+	{"away", cmd_away},
 	{"policy", cmd_policy},
 	{"reload", cmd_reload},
 	{"stats", cmd_stats},
@@ -453,8 +492,8 @@ static json_t *dispatch(struct request *r)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
-		"commands are version, ps, why, hint, allowed, suspend, resume, policy, reload, "
-		"stats, admit, unadmit, tasks, metrics, trace");
+		"commands are version, ps, why, hint, allowed, suspend, resume, away, policy, "
+		"reload, stats, admit, unadmit, tasks, metrics, trace");
 }
 
 /* Checked before the text is parsed, since parsing takes long for a text that is only values. */

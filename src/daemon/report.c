@@ -164,6 +164,7 @@ json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_inf
 {
 	struct walk ents = {json_array(), now, p};
 	json_t *o = json_object();
+	struct fm_bridge_away away;
 
 	fm_bridge_group_each_ent(g, now, add_ent, &ents);
 	set(o, "name", json_string(i->name));
@@ -178,6 +179,9 @@ json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_inf
 	report_coverage(o, fm_bridge_group_coverage(g));
 	set(o, "calls", calls_array(g));
 	report_memory(o, g);
+	fm_bridge_group_away(g, &away);
+	if (away.wish != FM_MEM_STAY)
+		set(o, "away", report_away(g));
 	set(o, "devices", ents.list);
 	return o;
 }

@@ -68,6 +68,26 @@ static void add_memory(void *arg, const struct fm_bmemory_info *i)
 	json_array_append_new(list, o);
 }
 
+static const char *wish_name(enum fm_mem_wish wish)
+{
+	return wish == FM_MEM_OUT ? "out" : wish == FM_MEM_IN ? "in" : "stay";
+}
+
+json_t *report_away(const struct fm_bridge_group *g)
+{
+	struct fm_bridge_group_info info;
+	struct fm_bridge_away a;
+
+	fm_bridge_group_info(g, &info);
+	fm_bridge_group_away(g, &a);
+	return json_pack("{s:s, s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:s, s:s}", "group", info.name,
+		"wish", wish_name(a.wish), "suspended", info.suspended, "processes",
+		(int)a.processes, "movable", (json_int_t)a.movable, "resident",
+		(json_int_t)a.resident, "host", (json_int_t)a.host, "stays", (json_int_t)a.stays,
+		"trouble", fm_mem_trouble_text(a.trouble), "remedy",
+		fm_mem_trouble_remedy(a.trouble));
+}
+
 void report_memory(json_t *group, struct fm_bridge_group *g)
 {
 	json_t *list = json_array();

@@ -46,6 +46,11 @@ void task_unbind(struct daemon *d, struct task *t, bool gone)
 		fm_bridge_group_watch(d->bridge, g, NULL, now);
 }
 
+static void on_suspended(void *ctx, struct fm_bridge_group *g)
+{
+	admission_suspended(ctx, g);
+}
+
 static void find_task(struct daemon *d, struct fm_bridge_group *g)
 {
 	struct task *t;
@@ -156,8 +161,11 @@ int admission_new(struct daemon *d)
 {
 	static const struct fm_admit_host host = {
 		.used = on_used, .place = on_place, .overran = on_overran, .violated = on_violated};
-	const struct fm_bridge_watcher watcher = {
-		.ctx = d, .group = on_group, .edge = on_edge, .rested = on_rested};
+	const struct fm_bridge_watcher watcher = {.ctx = d,
+		.group = on_group,
+		.edge = on_edge,
+		.suspended = on_suspended,
+		.rested = on_rested};
 	struct admission *a = calloc(1, sizeof(*a));
 
 	if (!a)

@@ -89,8 +89,8 @@ static size_t next(const struct job *j, size_t at, size_t size)
 
 static void pattern(uint32_t *words, int block, size_t at, int seed)
 {
-	seed_words(words, SAMPLE, (uint32_t)seed * 2654435761u + (uint32_t)block * 977 +
-					  (uint32_t)(at / 512));
+	seed_words(words, SAMPLE,
+		(uint32_t)seed * 2654435761u + (uint32_t)block * 977 + (uint32_t)(at / 512));
 }
 
 /* The size of a block is at least that of a sample... */
@@ -151,8 +151,7 @@ static void do_ask(struct job *j, int n)
 		if (type != CU_MEMORY_DEVICE || ctx != j->c.ctx || ordinal != 0 ||
 			base != mine.at[i] || size != mine.size[i])
 			die("block %d is said to be something else", i);
-		CU(cuPointerGetAttributes(
-			3, which, (void *[]){&types, &host, &sizes}, mine.at[i]));
+		CU(cuPointerGetAttributes(3, which, (void *[]){&types, &host, &sizes}, mine.at[i]));
 		if (types != CU_MEMORY_DEVICE || host || sizes != mine.size[i])
 			die("block %d is said to be something else, all at once", i);
 		CU(cuMemGetAddressRange_v2(&base, &size, p));

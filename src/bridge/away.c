@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that is put out by hand. The group is suspended, and its clients are asked to move their
+ * memory to the host. On the way back the group stays suspended until they have said that all of it
+ * is in: it could not run before, and would only take a turn from another.
+ *
+ * What a client says is a claim. One that never says so keeps its own group suspended.
+ */
+#include "internal.h"
+#include <errno.h>
+
+/* Between looks at clients whose memory comes in. */
+#define COMING_LOOK (2 * FM_MS)
+
+static bool is_managed(const struct member *m)
+{
+	return m->client->memory && m->client->memory->managed;
+}
+
+static uint64_t claimed(const struct memory *mem, unsigned row, enum fm_mem_kind kind)
+{
+	return FM_MIN(CLAIM(mem->ledger->device[row].kind[kind]), (uint64_t)1 << 50);
+}
+
+static void add_row(struct fm_bridge_away *a, const struct memory *mem, unsigned row)
+{
+	const struct fm_ledger_device *d = &mem->ledger->device[row];
+	uint32_t trouble = CLAIM(d->trouble);
+	uint64_t movable = claimed(mem, row, FM_MEM_MOVABLE);
+	uint64_t host = FM_MIN(CLAIM(d->host), movable);
+
+	a->movable += movable;
+	a->host += host;
+	a->resident += FM_MIN(CLAIM(d->resident), movable - host);
+	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
+		if (k != FM_MEM_MOVABLE)
+			a->stays += claimed(mem, row, (enum fm_mem_kind)k);
+	if (trouble && trouble < FM_MEM_TROUBLES && !a->trouble)
+		a->trouble = (enum fm_mem_trouble)trouble;
+}
+
+void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away *a)
+{
+	const struct member *m;
+
+	*a = (struct fm_bridge_away){.wish = g->away};
+	fm_list_each (m, &g->members, in_group) {
+		const struct memory *mem = m->client->memory;
+
+		a->processes += is_managed(m);
+		for (unsigned i = 0; mem && i < FM_LEDGER_DEVICES; i++)
+			add_row(a, mem, i);
+	}
+}
+
+static void wish(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what)
+{
+	struct member *m;
+
+	g->away = what;
+	fm_list_each (m, &g->members, in_group) {
+		if (!is_managed(m))
+			continue;
+		for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
+			atomic_store(&m->client->memory->ledger->device[i].wish, (uint32_t)what);
+		b->host.wake(m->client->ctx);
+	}
+}
+
+/* An earlier daemon may have wished something. */
+void away_begin(struct memory *m)
+{
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
+		atomic_store(&m->ledger->device[i].wish, FM_MEM_STAY);
+}
+
+/* Another group of the same process that may run: all of the process would rest. */
+static const struct fm_bridge_group *other_group(const struct fm_bridge_group *g)
+{
+	const struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (uint32_t i = 0; is_managed(m) && i < FM_BOARD_GROUPS; i++) {
+			const struct member *other = member_at(m->client, i);
+			const struct fm_bridge_group *is = other ? other->group : NULL;
+
+			if (is && is != g && !fm_list_empty(&is->ents) &&
+				!fm_sched_group_suspended(is->sgroup))
+				return is;
+		}
+	return NULL;
+}
+
+static int nothing_to_move(const struct fm_bridge_group *g, struct fm_err *err)
+{
+	struct fm_bridge_away a;
+
+	fm_bridge_group_away(g, &a);
+	if (a.trouble >= FM_MEM_REFUSED) {
+		fm_err_set(err, -EOPNOTSUPP, "the memory of '%s' cannot be moved: %s", g->name,
+			fm_mem_trouble_text(a.trouble));
+		return fm_err_hint(err, "%s", fm_mem_trouble_remedy(a.trouble));
+	}
+	fm_err_set(err, -EOPNOTSUPP, "the memory of '%s' cannot be moved", g->name);
+	return fm_err_hint(err, "start the program with `fermata run --memory'");
+}
+
+int fm_bridge_group_out(
+	struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now, struct fm_err *err)
+{
+	const struct fm_bridge_group *other = other_group(g);
+	struct fm_bridge_away a;
+
+	fm_bridge_group_away(g, &a);
+	if (!a.processes || a.trouble >= FM_MEM_REFUSED)
+		return nothing_to_move(g, err);
+	if (other) {
+		fm_err_set(
+			err, -EBUSY, "a process of '%s' works for '%s', too", g->name, other->name);
+		return fm_err_hint(err, "first: fermata suspend %s", other->name);
+	}
+	fm_list_del(&g->coming);
+	fm_bridge_group_suspend(b, g, true, now);
+	wish(b, g, FM_MEM_OUT);
+	return 0;
+}
+
+bool fm_bridge_group_back(struct fm_bridge *b, struct fm_bridge_group *g)
+{
+	if (g->away == FM_MEM_STAY)
+		return false;
+	wish(b, g, FM_MEM_IN);
+	fm_list_del(&g->coming);
+	fm_list_add_tail(&b->coming, &g->coming);
+	return true;
+}
+
+/* Returns when to look again. */
+uint64_t away_run(struct fm_bridge *b, uint64_t now)
+{
+	struct fm_bridge_group *g, *next;
+	struct fm_bridge_away a;
+
+	fm_list_each_safe (g, next, &b->coming, coming) {
+		fm_bridge_group_away(g, &a);
+		if (a.host)
+			continue;
+		fm_list_del(&g->coming);
+		wish(b, g, FM_MEM_STAY);
+		fm_bridge_group_suspend(b, g, false, now);
+	}
+	return fm_list_empty(&b->coming) ? FM_NEVER : now + COMING_LOOK;
+}

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that may move, on the fake driver: programs see the same with it, it goes to the host and comes back by
+hand, and whatever goes wrong meanwhile, the program goes on with what it had."""
+import json
+import os
+import socket
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, program
+
+MIB = 1 << 20
+
+
+def world(stack, start=True, config=None, **env):
+    need_cuda_shim()
+    fermata = Fermata(stack, start=start, config=config)
+    fermata.env = cuda_env({**fermata.env, **{k: str(v) for k, v in env.items()}})
+    return fermata
+
+
+class Managed(Program):
+    def do(self, *commands):
+        """Each is answered before the next is sent."""
+        for command in commands:
+            mark = self.mark()
+            self.tell(command)
+            self.line(command.split()[0], after=mark)
+
+    def ends(self):
+        self.p.stdin.close()
+        check(self.wait() == 0, f"it ended with status {self.p.returncode}")
+
+
+def start(fermata, *options, memory="--memory"):
+    p = fermata.program([program("cuda_managed")], *filter(None, [memory]), *options, cls=Managed)
+    p.line("ready")
+    if fermata.daemon:
+        fermata.knows(p.pid)
+    return p
+
+
+def away(fermata, p):
+    """Where the memory of its group is."""
+    s = socket.socket(socket.AF_UNIX)
+    with s:
+        s.connect(os.path.join(fermata.dir, "control.sock"))
+        s.sendall(json.dumps({"cmd": "away", "target": str(p.pid)}).encode() + b"\n")
+        reply = json.loads(s.makefile().readline())
+    check(reply["ok"], reply)
+    return reply["memory"][0]
+
+
+def filled(fermata, *options, blocks=(3, 0, 20)):
+    p = start(fermata, *options)
+    p.do(*(f"alloc {n}" for n in blocks), "pitch 5000", "fill 1", "check 1", "ask 0")
+    return p
+
+
+def out(fermata, p, *more):
+    return fermata.cli("suspend", "--out", "--wait", str(p.pid), *more)
+
+
+def back(fermata, p):
+    return fermata.cli("resume", "--wait", str(p.pid))
+
+
+def goes_out_and_comes_back(stack):
+    fermata = world(stack)
+    p = filled(fermata)
+    before = away(fermata, p)
+    check(before["resident"] == before["movable"] >= 28 * MIB and not before["host"], before)
+    out(fermata, p)
+    there = away(fermata, p)
+    check(not there["resident"] and there["host"] >= 27 * MIB and there["suspended"], there)
+    why = fermata.cli("why", str(p.pid)).stdout
+    check("suspended by hand, with" in why and "on the host" in why, why)
+    p.tell("check 1")  # it waits
+    back(fermata, p)
+    p.line("check")
+    after = away(fermata, p)
+    check(after["resident"] == after["movable"] and not after["host"] and not after["suspended"], after)
+    p.do("check 1", "fill 2", "free 0", "alloc 7", "fill 3", "check 3", "ask 0")
+    for _ in range(5):
+        out(fermata, p)
+        back(fermata, p)
+        p.do("check 3")
+    p.ends()
+
+
+def answers_while_it_is_out(stack):
+    """What is asked about memory needs no memory; and what is behind the gate runs when it is back."""
+    fermata = world(stack)
+    p = filled(fermata)
+    out(fermata, p)
+    p.tell("ask 0")
+    back(fermata, p)
+    p.line("ask")
+    p.ends()
+
+
+def refuses_what_is_not_managed(stack):
+    fermata = world(stack)
+    p = start(fermata, memory=None)
+    p.do("alloc 5")
+    r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+    check(r.returncode == 1 and "--memory" in r.stderr, r.stderr)
+    check(not fermata.group(p.pid)["suspended"], "it was suspended nevertheless")
+    r = fermata.cli("suspend", "--wait", str(p.pid), check_status=False)
+    check(r.returncode == 2 and "--out" in r.stderr, r.stderr)
+    p.do("fill 1", "check 1")
+    p.ends()
+
+
+def refuses_ranks_and_drivers(stack):
+    """Programs of several ranks, and drivers without what it takes, have the driver's own memory, and say why."""
+    for knob, text in (({"WORLD_SIZE": 2}, "several ranks"), ({"FAKE_CUDA_NO_VMM": 1}, "driver"),
+                       ({"CUDA_VISIBLE_DEVICES": "0,1", "FAKE_CUDA_DEVICES": 2}, "several ranks")):
+        fermata = world(stack, **knob)
+        p = filled(fermata)
+        r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+        check(r.returncode == 1 and text in r.stderr, f"{knob}: {r.stderr}")
+        check(not away(fermata, p)["movable"], "some of it is managed")
+        p.do("check 1")
+        p.ends()
+
+
+def pinned_memory_stays(stack):
+    """A word for which a stream waits pins what is around it; the rest goes out."""
+    fermata = world(stack)
+    p = filled(fermata)
+    before = away(fermata, p)
+    p.do("words 0", "fill 1")
+    there = away(fermata, p)
+    pinned = there["stays"] - before["stays"]
+    check(pinned >= 3 * MIB and pinned + there["movable"] == before["movable"], there)
+    out(fermata, p)
+    there = away(fermata, p)
+    check(there["stays"] - before["stays"] == pinned and there["host"] >= 20 * MIB and not there["resident"], there)
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+
+
+def exits_with_memory_out(stack):
+    """What it has begun is finished with its memory in place."""
+    fermata = world(stack)
+    p = filled(fermata)
+    out(fermata, p)
+    p.ends()
+
+
+def is_killed_with_memory_out(stack):
+    fermata = world(stack)
+    p = filled(fermata)
+    out(fermata, p)
+    p.kill()
+    eventually("it is gone", lambda: not fermata.group(p.pid))
+
+
+def is_killed_while_it_moves(stack):
+    fermata = world(stack, FAKE_CUDA_COPY="0.05:0.05:0.08")
+    for ms in (0, 20, 80, 200):
+        for back_again in (False, True):
+            p = filled(fermata)
+            if back_again:
+                out(fermata, p)
+            fermata.cli(*(("resume",) if back_again else ("suspend", "--out")), str(p.pid))
+            time.sleep(ms / 1000)
+            p.kill()
+            eventually("it is gone", lambda: not fermata.group(p.pid))
+
+
+def comes_in_when_the_daemon_dies(stack):
+    fermata = world(stack)
+    p = filled(fermata)
+    out(fermata, p)
+    fermata.kill()
+    p.do("check 1")
+    fermata.start()
+    fermata.knows(p.pid)
+    p.do("check 1")
+    check(not away(fermata, p)["host"], away(fermata, p))
+    out(fermata, p)
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+
+
+def full_host(stack):
+    """Where the host has no room, the rest stays on the device, and the command says so."""
+    fermata = world(stack, FERMATA_MEMORY_HOST="16M")
+    p = filled(fermata)
+    r = fermata.cli("suspend", "--out", "--wait", str(p.pid), check_status=False)
+    check(r.returncode == 1 and "host has no memory" in r.stderr, r.stderr)
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+
+
+def does_not_rest(stack):
+    """A kernel that does not end: its memory stays, and the command says so when its time is over."""
+    fermata = world(stack)
+    p = filled(fermata)
+    p.tell("hang 6000")
+    p.line("hangs")
+    r = fermata.cli("suspend", "--out", "--timeout", "3", str(p.pid), check_status=False)
+    check(r.returncode == 1 and "does not end" in r.stderr, r.stderr)
+    fermata.cli("resume", "--wait", str(p.pid))
+    p.line("hang$")
+    p.do("check 1")
+    p.ends()
+
+
+def two_that_do_not_fit(stack):
+    """The second gets the memory of the first, which is out, and the first gets it back when the second is gone."""
+    fermata = world(stack, FAKE_CUDA_CAPACITY="64M", FAKE_CUDA_DEVICE=os.path.join(
+        stack.enter_context(tempfile.TemporaryDirectory()), "device"))
+    first = start(fermata)
+    first.do("alloc 40", "fill 1")
+    second = start(fermata)
+    second.do("alloc 40")
+    second.line("no memory")
+    out(fermata, first)
+    mark = second.mark()
+    second.do("alloc 40", "fill 2", "check 2")
+    check("no memory" not in second.lines[mark:], "it got none")
+    fermata.cli("resume", str(first.pid))
+    first.tell("check 1")
+    eventually("it says that the device is full", lambda: "device has no room" in away(fermata, first)["trouble"])
+    why = fermata.cli("why", str(first.pid)).stdout
+    check("waits for its memory" in why and "no room" in why, why)
+    second.ends()
+    first.line("check")
+    first.do("check 1")
+    first.ends()
+
+
+def contexts_that_end(stack):
+    fermata = world(stack)
+    p = filled(fermata)
+    out(fermata, p)
+    back(fermata, p)
+    p.do("end 0", "alloc 5", "fill 4", "check 4")
+    out(fermata, p)
+    back(fermata, p)
+    p.do("check 4")
+    p.ends()
+
+
+def without_a_daemon(stack):
+    fermata = world(stack, start=False)
+    p = Managed([program("cuda_managed")], env={**fermata.env, "FERMATA_MEMORY": "1",
+                "LD_PRELOAD": os.path.join(os.environ["BUILD"], "lib", "libfermata-cuda.so")})
+    stack.callback(p.close)
+    p.line("ready")
+    p.do("alloc 5", "alloc 130", "fill 1", "check 1", "ask 0", "free -1", "words 0")
+    p.ends()
+
+
+def spins_meanwhile(stack):
+    """Memory moves again and again below a program that works all the time."""
+    fermata = world(stack)
+    p = filled(fermata)
+    for i in range(10):
+        p.tell("spin 200")
+        p.tell(f"fill {i}")
+        p.tell(f"check {i}")
+        out(fermata, p)
+        back(fermata, p)
+    p.line("check", after=p.mark() - 1 if p.mark() else 0)
+    p.ends()
+
+
+main(
+    goes_out_and_comes_back,
+    answers_while_it_is_out,
+    refuses_what_is_not_managed,
+    refuses_ranks_and_drivers,
+    pinned_memory_stays,
+    exits_with_memory_out,
+    is_killed_with_memory_out,
+    is_killed_while_it_moves,
+    comes_in_when_the_daemon_dies,
+    full_host,
+    does_not_rest,
+    two_that_do_not_fit,
+    contexts_that_end,
+    without_a_daemon,
+    spins_meanwhile,
+)

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that is put out by hand: what clients are asked for, and when their groups go on. */
+#include "bridge_world.h"
+
+static struct fm_ledger *give_ledger(struct world *w, struct client *c, bool managed)
+{
+	struct fm_ledger *l;
+
+	assert_int_equal(fm_ledger_create(&l, NULL), 0);
+	l->managed = managed;
+	atomic_store(&l->device[0].wish, FM_MEM_OUT); /* of an earlier daemon */
+	snprintf(l->device[0].key, sizeof(l->device[0].key), "%s", DEVICE);
+	atomic_store(&l->device[0].kind[FM_MEM_MOVABLE], 100);
+	atomic_store(&l->device[0].resident, 100);
+	atomic_store(&l->device[0].capacity, 1000);
+	assert_int_equal(fm_bridge_ledger(w->b, c->c, l), 0);
+	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_STAY);
+	return l;
+}
+
+static void goes_out(struct fm_ledger *l)
+{
+	atomic_store(&l->device[0].resident, 0);
+	atomic_store(&l->device[0].host, 100);
+}
+
+static void comes_in(struct fm_ledger *l)
+{
+	atomic_store(&l->device[0].host, 0);
+	atomic_store(&l->device[0].resident, 100);
+}
+
+static int out(struct world *w, struct client *c)
+{
+	struct fm_err err = {0};
+	int rc = fm_bridge_group_out(w->b, group_of(c, 0), w->now, &err);
+
+	assert_true(!rc || (err.text[0] && err.hint[0]));
+	return rc;
+}
+
+static void a_group_goes_on_when_its_memory_is_in(void **state)
+{
+	struct world *w = *state;
+	struct fm_bridge_away a;
+	struct fm_ledger *l;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	l = give_ledger(w, &w->a, true);
+	w->a.wakes = 0;
+	assert_int_equal(out(w, &w->a), 0);
+	assert_false(open_gate(&w->a, 0));
+	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_OUT);
+	assert_true(w->a.wakes);
+	goes_out(l);
+	fm_bridge_group_away(group_of(&w->a, 0), &a);
+	assert_int_equal(a.wish, FM_MEM_OUT);
+	assert_int_equal(a.host, 100);
+	assert_int_equal(a.resident, 0);
+	w->a.wakes = 0;
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_IN);
+	assert_true(w->a.wakes);
+	pass(w, FM_S);
+	assert_false(open_gate(&w->a, 0));
+	comes_in(l);
+	pass(w, 10 * FM_MS);
+	assert_true(open_gate(&w->a, 0));
+	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_STAY);
+	assert_false(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_int_equal(fm_bridge_run(w->b, w->now) > w->now + FM_S, true); /* looks no more */
+}
+
+static void out_again_while_it_comes_in(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *l;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	l = give_ledger(w, &w->a, true);
+	assert_int_equal(out(w, &w->a), 0);
+	goes_out(l);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_int_equal(out(w, &w->a), 0);
+	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_OUT);
+	comes_in(l); /* late */
+	pass(w, FM_S);
+	assert_false(open_gate(&w->a, 0));
+}
+
+static void what_is_not_managed_is_refused(void **state)
+{
+	struct world *w = *state;
+	struct fm_bridge_away a;
+	struct fm_ledger *l;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(out(w, &w->a), -EOPNOTSUPP);
+	l = give_ledger(w, &w->a, false);
+	assert_int_equal(out(w, &w->a), -EOPNOTSUPP);
+	assert_true(open_gate(&w->a, 0));
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	l = give_ledger(w, &w->z, true);
+	atomic_store(&l->device[0].trouble, FM_MEM_REFUSED_RANKS);
+	assert_int_equal(out(w, &w->z), -EOPNOTSUPP);
+	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_STAY);
+	/* What is no reason that is known is none. */
+	atomic_store(&l->device[0].trouble, 12345);
+	fm_bridge_group_away(group_of(&w->z, 0), &a);
+	assert_int_equal(a.trouble, FM_MEM_FINE);
+	assert_int_equal(out(w, &w->z), 0);
+}
+
+/* All of a process would rest. */
+static void a_process_of_two_groups_needs_both(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(name_group(w, &w->a, 1, "other"), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 1, 1, DEVICE), 0);
+	give_ledger(w, &w->a, true);
+	assert_int_equal(out(w, &w->a), -EBUSY);
+	assert_true(open_gate(&w->a, 0));
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 1), true, w->now);
+	assert_int_equal(out(w, &w->a), 0);
+}
+
+/* A lie keeps its own group suspended, and nobody else; sums stay within what can be. */
+static void lies_harm_their_own_group(void **state)
+{
+	struct world *w = *state;
+	struct fm_bridge_away a;
+	struct fm_ledger *l;
+
+	two_on_a_device(w);
+	l = give_ledger(w, &w->a, true);
+	assert_int_equal(out(w, &w->a), 0);
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
+		atomic_store(&l->device[i].host, UINT64_MAX);
+		atomic_store(&l->device[i].resident, UINT64_MAX);
+		for (unsigned k = 0; k < FM_MEM_KINDS; k++)
+			atomic_store(&l->device[i].kind[k], UINT64_MAX);
+	}
+	fm_bridge_group_away(group_of(&w->a, 0), &a);
+	assert_true(a.host <= a.movable && a.resident <= a.movable);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	pass(w, FM_S);
+	assert_false(open_gate(&w->a, 0));
+	assert_true(open_gate(&w->z, 5));
+}
+
+static void a_group_may_end_meanwhile(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *l;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	l = give_ledger(w, &w->a, true);
+	assert_int_equal(out(w, &w->a), 0);
+	goes_out(l);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	fm_bridge_detach(w->b, w->a.c, w->now);
+	pass(w, 2 * FM_S);
+	assert_int_equal(attach(w, &w->a, ALICE, 33, "beta"), 0);
+	fm_ledger_unmap(l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_group_goes_on_when_its_memory_is_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(out_again_while_it_comes_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_not_managed_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_process_of_two_groups_needs_both, setup, teardown),
+		cmocka_unit_test_setup_teardown(lies_harm_their_own_group, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_group_may_end_meanwhile, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
