@@ -31,11 +31,16 @@ static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
 		"{\"device\":{\"d\":{}},\"group\":{\"g\":{\"commands\":1,",
 		"{\"group\":{\"g\":{\"commands\":[1,\"1ms\"]}},\"device\":{\"d\":{",
 		"{\"device\":{\"d\":{}},\"group\":{\"g\":{\"commands\":1}},\"policy\":{\"fair\":{"};
+	static const char memory[] = "[device d]\nmemory = 1G\n[group h]\ncommands = 1ms\n"
+				     "memory = 700M\n[group g]\ncommands = 1ms\n";
 	size_t head;
 
 	if (!size)
 		return NULL;
-	strcpy(text, *data & 0x80 ? json[*data % FM_ARRAY_LEN(json)]
+	if (*data >= 0x70 && *data < 0x80)
+		strcpy(text, memory);
+	else
+		strcpy(text, *data & 0x80 ? json[*data % FM_ARRAY_LEN(json)]
 				  : heads[*data % FM_ARRAY_LEN(heads)]);
 	head = strlen(text);
 	size = FM_MIN(size - 1, cap - head);
