@@ -45,26 +45,21 @@ HOLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "da
 STATES = ("mapped", "hole", "half")
 # Where the fake driver is not as a device was: call, states, why that is left so.
 OTHER = [
-    (r"cuPointerGetAttribute (5|6|14|15|16|20|21)$", "mapped half", "it does not know them"),
-    (r"cuPointerGetAttribute (8|10|11|12|13)$", "hole", "it answers with what is true of any address"),
-    (r"cuPointerSetAttribute", "hole", "it supports them nowhere"),
+    (r"cuPointerGetAttribute (5|21)$", "mapped half", "it does not know them"),
     (r"cuGraphExecMemcpyNodeSetParams device>T$", "mapped hole half", "a node's memory may not become another kind's"),
-    (r"cuMemUnmap$", "hole half", "programs that unmap what is not mapped have a fault"),
-    (r"cuMemHostRegister$", "mapped half", "it looks at no mappings"),
-    (r"cuMemHostGetDevicePointer$", "mapped half", "it wants what was registered"),
-    (r"(cuMemcpy|cuMemcpyAsync|cuMemcpyBatchAsync|graph_captured_copy) ", "hole half",
-     "a device's driver takes such an address for the host's, and the process is killed"),
 ]
 
 
 def table(lines):
-    """Cells by call and state; of what is absent none."""
+    """Cells by call and state; of what is absent none. After an illegal address the device is lost; that a driver takes an
+    address for the host's, and its process is killed, is no better."""
     cells = {}
     for line in lines:
         name, rest = line[:44].strip(), re.split(r"\s{2,}", line[44:].strip())
         if len(rest) == len(STATES):
-            cells.update({(name, state): re.sub(r" \(lost\)$", "", cell) for state, cell in zip(STATES, rest)})
-    return {key: "killed" if cell.startswith("SIGNAL") else cell for key, cell in cells.items() if cell != "absent"}
+            cells.update({(name, state): cell for state, cell in zip(STATES, rest)})
+    return {key: "lost" if re.search("killed|SIGNAL|ILLEGAL_ADDRESS", cell) else cell
+            for key, cell in cells.items() if cell != "absent"}
 
 
 def calls_on_holes(_):
