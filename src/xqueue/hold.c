@@ -162,7 +162,8 @@ void fm_xq_await_gates(struct fm_xq *q)
 	}
 }
 
-/* Bounded in the same way, by less: what is under way may take long. */
+/* Bounded in the same way, by less. Here only the time counts in which the queue may run: if the
+ * caller went into the driver while work comes to a closed gate, it would stay there. */
 void fm_xq_await_end(struct fm_xq *q)
 {
 	uint64_t mark = fm_xq_mark(q), now = fm_now(), still = 0;
@@ -171,7 +172,7 @@ void fm_xq_await_end(struct fm_xq *q)
 	while (fm_slot_done(q->slot) < mark && still < FM_XQ_AWAIT_END_MOST &&
 		!atomic_load(&q->client->dead) && !fm_xq_own_suspended(q)) {
 		uint32_t turn = atomic_load(&x->turn);
-		bool is_free = fm_xq_free(q);
+		bool run = fm_xq_may_run(q);
 
 		pthread_mutex_lock(&x->lock);
 		if (!x->gone && !q->closing)
@@ -180,6 +181,7 @@ void fm_xq_await_end(struct fm_xq *q)
 			fm_xq_reap(q);
 		fm_xq_leave(q);
 		fm_turn_wait(q, turn, fm_now() + FM_XQ_LOOK);
-		still += fm_xq_free_ns(q, is_free, &now);
+		still += run && fm_xq_may_run(q) ? fm_sub_sat(fm_now(), now) : 0;
+		now = fm_now();
 	}
 }

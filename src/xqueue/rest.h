@@ -21,6 +21,7 @@
  *	if (rc)
  *		nothing is closed any more, and `why` says what keeps the process from resting
  *	fm_rest_moving(c), also -EAGAIN while a thread is inside a call; then unmap, copy, ...
+ *		(if that lasts for 100 ms, the thread waits for the device: end, and begin anew)
  *	fm_rest_mapping(c); everything that was unmapped is mapped again
  *	fm_rest_end(c)
  *

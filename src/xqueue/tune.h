@@ -74,7 +74,7 @@
 
 /* [time] Likewise for a call that may wait in the driver. Larger: such a call returns later when
  * the program itself has to do something first. */
-#define FM_XQ_AWAIT_END_MOST (20 * FM_MS)
+#define FM_XQ_AWAIT_END_MOST (100 * FM_MS)
 
 /* --- gates of this process --- */
 

@@ -52,12 +52,30 @@ static int come_to_rest(struct fm_client *c, uint64_t deadline)
 	return rc;
 }
 
-static void move(struct fm_client *c, uint64_t deadline, unsigned *seed)
+/* A thread that is inside a call may wait there for the device: then it is let out. */
+static int begin_to_move(struct fm_client *c, uint64_t deadline)
 {
 	int rc;
 
-	while ((rc = fm_rest_moving(c)) == -EAGAIN && fm_now() < deadline)
-		usleep(50);
+	for (;;) {
+		uint64_t patience = fm_now() + 100 * FM_MS;
+
+		while ((rc = fm_rest_moving(c)) == -EAGAIN && fm_now() < patience)
+			usleep(50);
+		if (rc != -EAGAIN || fm_now() >= deadline)
+			return rc;
+		fm_rest_end(c);
+		usleep(1000);
+		rc = come_to_rest(c, deadline);
+		if (rc)
+			return rc;
+	}
+}
+
+static void move(struct fm_client *c, uint64_t deadline, unsigned *seed)
+{
+	int rc = begin_to_move(c, deadline);
+
 	if (rc) {
 		said.stuck += rc == -EAGAIN;
 		fm_rest_end(c);

@@ -4,7 +4,6 @@
 see exactly what they see natively. While one rests the fake device ends the program if a command runs. Programs whose
 streams wait for each other by events come to rest each time that they are asked. Daemons are killed meanwhile, whatever
 the state of the rest."""
-import contextlib
 import os
 import random
 import subprocess
@@ -13,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Program, check, cuda_env, main, need_cuda_shim, preload, program
+from harness import BUILD, Fermata, Program, check, cuda_env, main, need_cuda_shim, preload, program, unsanitized
 
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers", "cuda_rests")
 # What one thread is told in the middle of another's call depends on which of the two the driver hears first.
@@ -63,8 +62,6 @@ class Restless:
 
 def world(stack, **more):
     need_cuda_shim()
-    if SANITIZE:
-        more.setdefault("start", True)
     return Fermata(stack, **more)
 
 
@@ -154,4 +151,5 @@ def exits_at_rest(stack):
 
 
 if __name__ == "__main__":
-    main(alone, local, without_a_daemon, suspended_at_random, strict, come_to_rest, come_to_rest_at_closed_gates, daemons_are_killed, exits_at_rest)
+    main(alone, *unsanitized(local, without_a_daemon), suspended_at_random, strict, come_to_rest, come_to_rest_at_closed_gates,
+         daemons_are_killed, exits_at_rest)
