@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Memory that may move, on the fake driver: programs see the same with it, it goes to the host and comes back by
 hand, and whatever goes wrong meanwhile, the program goes on with what it had."""
+import contextlib
 import json
 import os
+import random
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -275,6 +278,73 @@ def spins_meanwhile(stack):
     p.ends()
 
 
+SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers")
+
+
+# A gate is put around what waits, and the driver says so (test_rest.py).
+LEFT_OUT = {"cuda_answers": ("asked before",)}
+
+
+def listed(fermata, name):
+    run = subprocess.run([program(name), "--list"], env=fermata.env, check=True, capture_output=True, text=True)
+    return [case for case in run.stdout.splitlines() if case not in LEFT_OUT.get(name, ())]
+
+
+def sets(fermata, seconds):
+    """The conformance sets, and what each notes natively."""
+    for name in SETS:
+        argv = [program(name), seconds, *listed(fermata, name)]
+        run = subprocess.run([program(name), "0", *argv[2:]], env=fermata.env, capture_output=True, text=True)
+        check(run.returncode == 0, f"{name} fails natively: {run.stderr}")
+        yield name, argv, run.stdout.splitlines()
+
+
+def same(name, p, want):
+    check(p.wait() == 0, f"{name} ended with status {p.p.returncode}")
+    p.reader.join()
+    got = [line for line in p.lines if line is not None]
+    check(got == want, f"{name} differs: {[(g, w) for g, w in zip(got, want) if g != w][:5]}")
+
+
+def sets_see_the_same(stack):
+    fermata = world(stack, FAKE_CUDA_DEVICES=2)
+    for name, argv, want in sets(fermata, "0.5"):
+        same(name, fermata.program(argv, "--memory"), want)
+
+
+def sets_put_out_at_random(stack):
+    """All of their memory goes out at any moment, again and again, until they end."""
+    fermata = world(stack, FAKE_CUDA_DEVICES=2)
+    rng, moves = random.Random(31), 0
+    for name, argv, want in sets(fermata, "1"):
+        p = fermata.program(argv, "--memory")
+        until = time.monotonic() + 100
+        while p.p.poll() is None and time.monotonic() < until:
+            r = fermata.cli("suspend", "--out", "--timeout", "5", str(p.pid), check_status=False)
+            moves += r.returncode == 0
+            time.sleep(rng.uniform(0, 0.02))
+            fermata.cli("resume", str(p.pid), check_status=False)
+            time.sleep(rng.uniform(0, 0.05))
+        same(name, p, want)
+    print(f"         {moves} times out")
+    check(moves > 5, "nothing was ever out")
+
+
+def calls_that_fail_once(stack):
+    """Whichever call of the driver fails that moves memory, the program has what it had."""
+    for name in ("cuMemCreate", "cuMemMap", "cuMemSetAccess", "cuMemUnmap", "cuMemRelease", "cuMemHostRegister_v2"):
+        for at in (1, 3):
+            with contextlib.ExitStack() as inner:
+                fermata = world(inner, FAKE_CUDA_FAIL=f"{name}@{at}/0=1")
+                p = start(fermata)
+                p.do("alloc 20", "alloc 3", "fill 1")
+                for _ in range(2):
+                    fermata.cli("suspend", "--out", "--timeout", "3", str(p.pid), check_status=False)
+                    fermata.cli("resume", "--wait", str(p.pid))
+                    p.do("check 1")
+                p.ends()
+
+
 main(
     goes_out_and_comes_back,
     answers_while_it_is_out,
@@ -291,4 +361,7 @@ main(
     contexts_that_end,
     without_a_daemon,
     spins_meanwhile,
+    sets_see_the_same,
+    sets_put_out_at_random,
+    calls_that_fail_once,
 )
