@@ -81,7 +81,7 @@
 #define FM_CU_ROOM_LOOK FM_MS
 /* [threads] Host memory is populated by so many at most. More: it is ready earlier, at the cost of
  * the processors that the program uses. */
-#define FM_CU_POPULATE_THREADS 4
+#define FM_CU_POPULATE_THREADS 8
 /* [bytes] Of host memory, so much is left to others. */
 #define FM_CU_HOST_LEFT ((uint64_t)256 << 20)
 
