@@ -13,6 +13,7 @@
  *   ipc 0        a handle of the first block for another process must be refused
  *   table 0      asks for a table of the driver's that nobody knows
  *   spin N       N short kernels
+ *   nodes BYTE   a graph that fills the first block, and is launched
  *   end 0        ends the context, and begins anew
  */
 #include "base/util.h"
@@ -198,6 +199,31 @@ static void do_spin(struct job *j, int n)
 		spin(&j->c, j->s, j->x, 20000);
 }
 
+static void do_nodes(struct job *j, int byte)
+{
+	const struct cu_fill_node fill = {.dst = mine.at[0],
+		.value = (unsigned)byte,
+		.width = 1,
+		.n = mine.size[0],
+		.height = 1};
+	uint8_t is[64], want[64];
+	CUgraphExec exec;
+	CUgraphNode node;
+	CUgraph graph;
+
+	CU(cuGraphCreate(&graph, 0));
+	CU(cuGraphAddMemsetNode(&node, graph, NULL, 0, &fill, j->c.ctx));
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphLaunch(exec, j->s));
+	CU(cuStreamSynchronize(j->s));
+	CU(cuMemcpyDtoH_v2(is, mine.at[0] + mine.size[0] - sizeof(is), sizeof(is)));
+	memset(want, byte, sizeof(want));
+	if (memcmp(is, want, sizeof(is)))
+		die("a graph did not fill the block");
+	CU(cuGraphExecDestroy(exec));
+	CU(cuGraphDestroy(graph));
+}
+
 static void do_end(struct job *j, int n)
 {
 	(void)n;
@@ -222,6 +248,7 @@ int main(int argc, char **argv)
 		{"ipc", do_ipc},
 		{"table", do_table},
 		{"spin", do_spin},
+		{"nodes", do_nodes},
 		{"end", do_end},
 		{0},
 	};

@@ -99,9 +99,13 @@ def answers_while_it_is_out(stack):
     fermata = world(stack)
     p = filled(fermata)
     out(fermata, p)
+    mark = p.mark()
     p.tell("ask 0")
+    p.line("ask", after=mark)
+    mark = p.mark()
+    p.tell("nodes 77")  # a node of a graph names an address
     back(fermata, p)
-    p.line("ask")
+    p.line("nodes", after=mark)
     p.ends()
 
 

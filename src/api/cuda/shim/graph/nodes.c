@@ -6,6 +6,7 @@
  * driver, they are ours again.
  */
 #include "api/cuda/shim/guard/modules.h"
+#include "api/cuda/shim/managed/managed.h"
 #include "api/cuda/shim/shim.h"
 #include "graph_guard.h"
 
@@ -61,7 +62,7 @@ fm_cu_result cuGraphNodeSetParams(CUgraphNode node, struct CUgraphNodeParams_st 
 	what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	return NEXT(cuGraphNodeSetParams, (node, what));
+	return FM_CUDA_NAMING(NEXT(cuGraphNodeSetParams, (node, what)));
 }
 
 fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled)
@@ -97,11 +98,11 @@ fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned 
 	NODE(symbol, params, exec, struct fm_cu_kernel_node_old, , NULL)
 #define CODE_KERNEL_NODE(symbol, params, exec) \
 	NODE(symbol, params, exec, struct fm_cu_kernel_node, old., given->kernel)
-#define CODE_OTHER_NODE(symbol, params, exec)           \
-	fm_cu_result symbol CALL_PARAMS(params)         \
-	{                                               \
-		fm_cuda_exec_changes_besides(exec);     \
-		return NEXT(symbol, CALL_ARGS(params)); \
+#define CODE_OTHER_NODE(symbol, params, exec)                           \
+	fm_cu_result symbol CALL_PARAMS(params)                         \
+	{                                                               \
+		fm_cuda_exec_changes_besides(exec);                     \
+		return FM_CUDA_NAMING(NEXT(symbol, CALL_ARGS(params))); \
 	}
 #define CODE_(...) /* by hand: here, modules.c, stream.c */
 #define ON_code(symbol, per_thread, name, since, note, params, what, ...) \

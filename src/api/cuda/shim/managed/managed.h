@@ -111,6 +111,15 @@ static inline void fm_cuda_naming_end(unsigned begun)
 		fm_cuda_naming_end_slow(begun);
 }
 
+#define FM_CUDA_NAMING(call)                               \
+	({                                                 \
+		unsigned naming_ = fm_cuda_naming_begin(); \
+		fm_cu_result is_ = (call);                 \
+                                                           \
+		fm_cuda_naming_end(naming_);               \
+		is_;                                       \
+	})
+
 /* --- mover.c --- */
 
 /* The agent has looked around: the daemon may wish memory to be elsewhere, or be gone. */

@@ -80,15 +80,15 @@ static bool answer(const struct asked *a, int attribute, void *data)
 	}
 }
 
-/* The driver answers, when the memory is there. */
-#define WHEN_THERE(call)                                                   \
-	({                                                                 \
-		unsigned shard = fm_rest_call_begin(fm_shim_has_client()); \
-		fm_cu_result is = call;                                    \
-                                                                           \
-		fm_rest_call_end(fm_shim_has_client(), shard);             \
-		is;                                                        \
-	})
+/* Calls that put addresses into something. */
+#define OWN_NAMES(symbol, params)                                       \
+	fm_cu_result symbol CALL_PARAMS(params)                         \
+	{                                                               \
+		return FM_CUDA_NAMING(NEXT(symbol, CALL_ARGS(params))); \
+	}
+#define OWN_(...)
+#define ON_own(symbol, per_thread, name, since, note, params, how) OWN_##how(symbol, params)
+#include "api/cuda/calls.def"
 
 fm_cu_result cuPointerGetAttribute(void *data, int attribute, CUdeviceptr p)
 {
@@ -100,7 +100,7 @@ fm_cu_result cuPointerGetAttribute(void *data, int attribute, CUdeviceptr p)
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (answer(&a, attribute, data))
 		return FM_CU_SUCCESS;
-	return WHEN_THERE(NEXT(cuPointerGetAttribute, (data, attribute, p)));
+	return FM_CUDA_NAMING(NEXT(cuPointerGetAttribute, (data, attribute, p)));
 }
 
 /* Where nothing is allocated the answers are those for an address that the driver does not know. */
@@ -117,7 +117,7 @@ fm_cu_result cuPointerGetAttributes(unsigned n, int *attributes, void **data, CU
 		if (attributes[i] == OF_HOST_POINTER)
 			*(void **)data[i] = NULL;
 		else if (!answer(&a, attributes[i], data[i]))
-			rc = WHEN_THERE(
+			rc = FM_CUDA_NAMING(
 				NEXT(cuPointerGetAttributes, (1, &attributes[i], &data[i], p)));
 	}
 	return rc;
