@@ -18,6 +18,7 @@
 	X(PROCESS, "process.lock of xqueue/client.c")                    \
 	X(CUDA_MOVES, "moves.lock of api/cuda/shim/managed/mover.c")     \
 	X(CUDA_MANAGED, "all.lock of api/cuda/shim/managed/managed.c")   \
+	X(CUDA_PEERS, "peers.lock of api/cuda/shim/managed/pointer.c")   \
 	X(CUDA_GROUPS, "groups.lock of api/cuda/shim/server.c")          \
 	X(CUDA_PARTS, "parts.lock of api/cuda/shim/partition.c")         \
 	X(CUDA_CODE, "lock of api/cuda/shim/guard/code.c")               \

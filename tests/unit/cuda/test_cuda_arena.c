@@ -412,6 +412,31 @@ static void what_is_pinned_stays(void **state)
 	assert_int_equal(dev.pinned, 0);
 }
 
+/* What another device reaches it reaches also after a move, and what is allocated later. */
+static void other_devices_reach_it_wherever_it_was(void **state)
+{
+	CUdeviceptr p, q;
+
+	(void)state;
+	start(512 * MIB);
+	p = get(130 * MIB);
+	assert_int_equal(dev.memory[handle_at(p)].reaching, 1);
+	assert_int_equal(fm_cu_arena_peer(a, 3), 0);
+	assert_int_equal(fm_cu_arena_peer(a, 3), 0);
+	assert_int_equal(dev.memory[handle_at(p)].reaching, 9);
+	q = get(20 * MIB);
+	assert_int_equal(dev.memory[handle_at(q)].reaching, 9);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_arena_peer(a, 4), 0);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	assert_int_equal(dev.memory[handle_at(p)].reaching, 25);
+	assert_int_equal(dev.memory[handle_at(q)].reaching, 25);
+	for (CUdevice d = 5; d < 5 + FM_CU_REACHING - 3; d++)
+		assert_int_equal(fm_cu_arena_peer(a, d), 0);
+	assert_int_equal(fm_cu_arena_peer(a, 40), -ENOSPC);
+	end();
+}
+
 static void a_host_that_is_full_leaves_the_rest_on_the_device(void **state)
 {
 	CUdeviceptr p, q;
@@ -607,6 +632,7 @@ int main(void)
 		cmocka_unit_test(memory_goes_out_and_comes_back),
 		cmocka_unit_test(what_is_freed_on_the_host_does_not_come_back),
 		cmocka_unit_test(what_is_pinned_stays),
+		cmocka_unit_test(other_devices_reach_it_wherever_it_was),
 		cmocka_unit_test(a_host_that_is_full_leaves_the_rest_on_the_device),
 		cmocka_unit_test(it_waits_for_room_on_the_device),
 		cmocka_unit_test(it_stops_where_it_is_told_to),

@@ -52,6 +52,12 @@ static int init(struct fm_cu_arena *a)
 	return -ENOMEM;
 }
 
+static struct fm_cu_memory_access reaches(CUdevice device)
+{
+	return (struct fm_cu_memory_access){
+		{FM_CU_LOCATION_DEVICE, device}, FM_CU_MEMORY_READ_WRITE};
+}
+
 int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu, CUcontext ctx,
 	CUdevice device, const struct fm_cu_arena_use *use)
 {
@@ -66,6 +72,7 @@ int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu
 	a->cu = cu;
 	a->use = *use;
 	a->device = device;
+	a->reaching[a->n_reaching++] = reaches(device);
 	atomic_store(&a->ctx, ctx);
 	pthread_mutex_init(&a->lock, NULL);
 	fm_lock_rank(&a->lock, CU_ARENA);
@@ -324,6 +331,26 @@ int fm_cu_arena_pin_all(struct fm_cu_arena *a, unsigned reason, uint64_t *bytes)
 		a->stays = reason;
 	pthread_mutex_unlock(&a->lock);
 	return rc;
+}
+
+int fm_cu_arena_peer(struct fm_cu_arena *a, CUdevice device)
+{
+	struct fm_cu_memory_access more = reaches(device);
+	struct fm_cu_chunk *c;
+	int rc = 0;
+
+	pthread_mutex_lock(&a->lock);
+	for (unsigned i = 0; i < a->n_reaching && !rc; i++)
+		rc = a->reaching[i].location.id == device ? 1 : 0;
+	if (!rc && a->n_reaching == FM_CU_REACHING)
+		rc = -ENOSPC;
+	if (!rc)
+		a->reaching[a->n_reaching++] = more;
+	fm_list_each (c, &a->chunks, all)
+		if (!rc && c->reachable && a->cu->mem_access(c->at, fm_cu_chunk_size(c), &more, 1))
+			rc = -EIO;
+	pthread_mutex_unlock(&a->lock);
+	return rc > 0 ? 0 : rc;
 }
 
 void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)

@@ -63,6 +63,10 @@ int fm_cu_arena_pin(struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint6
 /* The same for all memory, also what is allocated later. -EBUSY. */
 int fm_cu_arena_pin_all(struct fm_cu_arena *a, unsigned reason, uint64_t *bytes);
 
+/* Another device reaches all of it from now on, also what is allocated or comes in later. 0; -EIO:
+ * the driver refuses; -ENOSPC. Memory that is out is granted when it comes in. */
+int fm_cu_arena_peer(struct fm_cu_arena *a, CUdevice device);
+
 /* Bytes of chunks, of which: */
 struct fm_cu_arena_sums {
 	uint64_t all;

@@ -10,6 +10,7 @@
 #define FM_CU_GRAIN      ((size_t)512)
 #define FM_CU_CLASSES    40
 #define FM_CU_SPARES     32
+#define FM_CU_REACHING   16 /* devices that reach an arena's memory, its own the first */
 
 /* A block of pages. */
 struct fm_cu_paged {
@@ -46,6 +47,8 @@ struct fm_cu_arena {
 	uint32_t reached; /* pages from here on were never in use */
 	struct fm_list chunks;
 	unsigned stays; /* of new chunks */
+	struct fm_cu_memory_access reaching[FM_CU_REACHING];
+	unsigned n_reaching;
 	struct fm_list small[FM_CU_CLASSES];
 	uint64_t slab_pages;
 	struct {

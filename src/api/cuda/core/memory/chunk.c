@@ -39,8 +39,6 @@ static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 static int map(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
-	const struct fm_cu_memory_access access = {
-		{FM_CU_LOCATION_DEVICE, a->device}, FM_CU_MEMORY_READ_WRITE};
 	size_t size = fm_cu_chunk_size(c);
 	fm_cu_result rc = FM_CU_SUCCESS;
 
@@ -49,7 +47,7 @@ static int map(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
 		c->mapped = !rc;
 	}
 	if (!rc && !c->reachable) {
-		rc = a->cu->mem_access(c->at, size, &access, 1);
+		rc = a->cu->mem_access(c->at, size, a->reaching, a->n_reaching);
 		c->reachable = !rc;
 	}
 	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;

@@ -174,6 +174,7 @@ static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *a
 	atomic_store(&m->arena, a);
 	atomic_store(&fm_cuda_managed_any, true);
 	fm_cuda_managed_pin_new(m);
+	fm_cuda_managed_open(m);
 	if (atomic_load(&all.reached) <= (unsigned)at->dev)
 		atomic_store(&all.reached, (unsigned)at->dev + 1);
 }
@@ -482,5 +483,6 @@ void fm_cuda_managed_fork_child(void)
 	atomic_store(&fm_cuda_managed_any, false);
 	for (unsigned i = 0; i < DEVICES; i++)
 		atomic_store(&all.device[i].arena, NULL);
+	fm_cuda_managed_peers_fork_child();
 	fm_cuda_mover_fork_child();
 }

@@ -78,6 +78,12 @@ bool fm_cuda_managed_tools(void);
 /* Is the program one of several ranks, or does it have several devices by its settings? */
 bool fm_cuda_managed_ranks(void);
 
+/* --- pointer.c --- */
+
+/* Opens a new arena to the devices that were to reach its context's memory. */
+void fm_cuda_managed_open(struct fm_cuda_managed *m);
+void fm_cuda_managed_peers_fork_child(void);
+
 /* Is there any managed memory? Other programs pay for nothing but this look. */
 extern _Atomic bool fm_cuda_managed_any __attribute__((visibility("hidden")));
 

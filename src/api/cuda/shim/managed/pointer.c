@@ -4,8 +4,10 @@
  * cuMemAlloc(), also while it is out. And calls after which something else reaches the memory: it
  * is pinned before them.
  */
+#include "base/lockorder.h"
 #include "managed.h"
 #include "xqueue/rest.h"
+#include <pthread.h>
 
 enum { /* CUpointer_attribute */
 	OF_CONTEXT = 1,
@@ -171,4 +173,59 @@ fm_cu_result cuGetExportTable(const void **table, const struct fm_cu_uuid *id)
 	if (id && !fm_cu_inside)
 		fm_cuda_managed_table(id);
 	return NEXT(cuGetExportTable, (table, id));
+}
+
+/* --- other devices --- */
+
+struct peer {
+	CUcontext of;
+	CUdevice dev;
+};
+
+static void open_one(struct fm_cuda_managed *m, void *arg)
+{
+	const struct peer *p = arg;
+	struct fm_cu_arena *a = atomic_load(&m->arena);
+
+	if (fm_cu_arena_context(a) == p->of)
+		fm_cu_arena_peer(a, p->dev);
+}
+
+/* What was opened so far, for arenas that are made later. */
+static struct {
+	pthread_mutex_t lock;
+	unsigned n;
+	struct peer one[64];
+} peers = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(peers.lock, CUDA_PEERS);
+
+void fm_cuda_managed_peers_fork_child(void)
+{
+	peers.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	peers.n = 0;
+}
+
+void fm_cuda_managed_open(struct fm_cuda_managed *m)
+{
+	pthread_mutex_lock(&peers.lock);
+	for (unsigned i = 0; i < peers.n; i++)
+		open_one(m, &peers.one[i]);
+	pthread_mutex_unlock(&peers.lock);
+}
+
+fm_cu_result cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
+{
+	fm_cu_result rc = NEXT(cuCtxEnablePeerAccess, (peer, flags));
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	struct peer p = {.of = peer};
+
+	if (rc || fm_cu_inside || !fm_cuda_managed_wished() || !cu || !cu->ctx_get_device ||
+		cu->ctx_get_device(&p.dev))
+		return rc;
+	pthread_mutex_lock(&peers.lock);
+	if (peers.n < FM_ARRAY_LEN(peers.one))
+		peers.one[peers.n++] = p;
+	fm_cuda_managed_each(open_one, &p);
+	pthread_mutex_unlock(&peers.lock);
+	return rc;
 }
