@@ -19,9 +19,11 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import PATIENCE, Fermata, check, eventually, main, program
 
-MAGIC, VERSION = 0x4D524546, 3
-HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE, GATES = range(1, 12)
+MAGIC, VERSION = 0x4D524546, 4
+HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE, GATES, TRACE, MEMORY, MEMORY_BELL = range(
+    1, 15)
 BOARD_MAGIC, BOARD_VERSION, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 6, 42240, 128
+LEDGER_MAGIC, LEDGER_VERSION, LEDGER_SIZE, LEDGER_ROWS, LEDGER_AT, LEDGER_ROW = 0x44454C46, 1, 7232, 16, 64, 448
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 
@@ -41,6 +43,16 @@ def board(size=BOARD_SIZE, seals=SEALS, magic=BOARD_MAGIC):
     fd = os.memfd_create("board", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     os.pwrite(fd, struct.pack("=IHHI", magic, BOARD_VERSION, BOARD_SLOTS, BOARD_SIZE), 0)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+def ledger(size=LEDGER_SIZE, seals=SEALS, magic=LEDGER_MAGIC, version=LEDGER_VERSION):
+    """With one row, of a device that has 80 GiB."""
+    fd = os.memfd_create("ledger", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, size)
+    os.pwrite(fd, struct.pack("=IHHI", magic, version, LEDGER_ROWS, LEDGER_SIZE), 0)
+    os.pwrite(fd, struct.pack("=96sQ", b"forged:0", 80 << 30), LEDGER_AT)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd
 
@@ -188,6 +200,80 @@ def descriptors_that_wait(stack):
     b.unharmed()
 
 
+def ledgers(stack):
+    """MEMORY without a ledger, with none that is valid, with two, too late; and one that is as it must be."""
+    b = Beside(stack)
+    hello = message(HELLO, hello_body())
+    pipe = os.pipe()
+    bad = [pipe[0], board(), ledger(size=LEDGER_SIZE - 1), ledger(size=LEDGER_SIZE + 4096), ledger(seals=0),
+           ledger(seals=fcntl.F_SEAL_SHRINK), ledger(magic=7), ledger(version=9), os.open("/dev/zero", os.O_RDWR)]
+    before = len(os.listdir(f"/proc/{b.fermata.daemon.pid}/fd"))
+    for fds in [[]] + [[fd] for fd in bad] + [[ledger(), ledger()]]:
+        with client(b.fermata) as s:
+            send(s, message(MEMORY), fds)
+            send(s, hello, [board()])
+            s.shutdown(socket.SHUT_WR)
+            thrown_out(s)
+    with client(b.fermata) as s:  # two of them
+        send(s, message(MEMORY), [ledger()])
+        send(s, message(MEMORY), [ledger()])
+        send(s, hello, [board()])
+        s.shutdown(socket.SHUT_WR)
+        thrown_out(s)
+    for late in (message(MEMORY), message(MEMORY, b"x"), message(MEMORY_BELL, b"x")):
+        s, fd = joined(b.fermata)
+        send(s, late, [ledger()] if late == message(MEMORY) else [])
+        s.shutdown(socket.SHUT_WR)
+        thrown_out(s)
+        os.close(fd)
+    s, fd = joined(b.fermata)  # without a ledger it may ring, too
+    send(s, message(MEMORY_BELL))
+    check(b.fermata.answers(), "the daemon does not answer")
+    s.close()
+    with client(b.fermata) as s:
+        send(s, message(MEMORY), [ledger()])
+        send(s, hello, [board()])
+        check(struct.unpack_from("=IHH", s.recv(4096))[2] == WELCOME, "an honest ledger is refused")
+        send(s, message(MEMORY_BELL))
+        eventually("the ledger counts", lambda: any("memory" in g for g in b.fermata.ps()["groups"]))
+    b.unharmed()
+    eventually("the daemon closes what it was sent",
+               lambda: len(os.listdir(f"/proc/{b.fermata.daemon.pid}/fd")) <= before)
+
+
+def lying_ledgers(stack):
+    """Two of one group, which write all over their ledgers: the daemon answers, and what it says stays within bounds."""
+    b = Beside(stack)
+    rng = random.Random(9)
+    enemies = []
+    for _ in range(2):
+        s = client(b.fermata)
+        fd = ledger()
+        send(s, message(MEMORY), [fd])
+        send(s, message(HELLO, hello_body()), [board()])
+        check(struct.unpack_from("=IHH", s.recv(4096))[2] == WELCOME, "an honest HELLO is refused")
+        send(s, message(GROUP, struct.pack("=I64s", 0, b"liars")))
+        send(s, message(HINT, struct.pack("=IIq", 0, 12, 10 << 30)))
+        send(s, message(MEMORY_BELL))
+        enemies.append((s, fd))
+    for n in range(600):
+        s, fd = rng.choice(enemies)
+        word = struct.pack("=Q", rng.choice((0, 1, 1 << 30, 2**63, 2**64 - 1, rng.randrange(2**64))))
+        os.pwrite(fd, word, LEDGER_AT + (rng.randrange(16) if n % 4 == 0 else 0) * LEDGER_ROW + rng.randrange(LEDGER_ROW // 8) * 8)
+        send(s, message(MEMORY_BELL))
+        if n % 100 == 0:
+            for g in b.fermata.ps()["groups"]:
+                for m in g.get("memory", []):
+                    kinds = sum(m["kinds"].values())
+                    check(0 <= kinds <= m["committed_bytes"] <= 16 * 2 * 2**50, f"{m}")
+                    check(m["resident_bytes"] + m["host_bytes"] <= m["committed_bytes"], f"{m}")
+    check(b.fermata.cli("ps", "--memory").returncode == 0, "ps fails")
+    for s, fd in enemies:
+        s.close()
+        os.close(fd)
+    b.unharmed()
+
+
 def lies_of_members(stack):
     """Who has been let in, and lies then."""
     b = Beside(stack)
@@ -244,7 +330,7 @@ def random_messages(stack):
         s, fd = joined(b.fermata)
         for _ in range(10):
             body = bytes(rng.randrange(256) for _ in range(rng.choice((0, 4, 8, 12, 16, 68, 108, 300))))
-            kind = rng.randrange(12)
+            kind = rng.randrange(16)
             send(s, message(kind, body), [fd] if rng.random() < 0.2 else [])
         s.close()
         os.close(fd)
@@ -374,5 +460,5 @@ def control_never_reads(stack):
 
 
 if __name__ == "__main__":
-    main(first_messages, descriptors, descriptors_that_wait, lies_of_members, lying_boards, random_messages, replayed_and_out_of_order, killed_mid_handshake,
+    main(first_messages, descriptors, descriptors_that_wait, lies_of_members, ledgers, lying_ledgers, lying_boards, random_messages, replayed_and_out_of_order, killed_mid_handshake,
          silent_ones, control_requests, control_never_reads)

@@ -20,7 +20,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import PATIENCE, Fermata, Skip, check, eventually, main
 from strict_daemon import BOARD_SIZE, BOARD_VERSION, SLOTS, SLOTS_AT, SLOT_SIZE, STRICT, Managed, kept
 
-MAGIC, VERSION = 0x4D524546, 3
+MAGIC, VERSION = 0x4D524546, 4
 HELLO, WELCOME, REFUSED, QUEUE, QUEUE_GONE, BELL, GATES = 1, 2, 3, 6, 7, 9, 11
 GATES_SIZE, GATES_AT, GATE_SIZE = 64 * (1 + SLOTS), 64, 64
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
