@@ -360,6 +360,7 @@ static int show_group(const json_t *reply, const json_t *group)
 		if (show_device(&w))
 			return CLI_FAILED;
 	}
+	why_show_memory(group);
 	show_coverage(group);
 	show_advice(json_object_get(group, "advice"));
 	return CLI_OK;

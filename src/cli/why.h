@@ -12,6 +12,9 @@ struct why {
  * is an object with "text" and, where there is a command for it, "argv" (of `fermata`). */
 void why_advise(const struct why *w, json_t *list);
 
+/* why_memory.c: prints which allocations were refused, why, and what would change that. */
+void why_show_memory(const json_t *group);
+
 /* That group on that device, or NULL. */
 const json_t *why_on(const json_t *group, const char *device);
 
