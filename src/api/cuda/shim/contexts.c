@@ -347,7 +347,7 @@ static CUcontext resetting(CUdevice dev)
 	CUcontext ctx = NULL;
 
 	if ((!fm_shim_has_client() && !atomic_load(&fm_cuda_rewrites) &&
-		    !atomic_load(&fm_cu_captures)) ||
+		    !atomic_load(&fm_cu_captures) && !fm_cuda_mem_any()) ||
 		!is_active(dev))
 		return NULL;
 	if (NEXT(cuDevicePrimaryCtxRetain, (&ctx, dev)))

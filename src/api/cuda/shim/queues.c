@@ -252,6 +252,12 @@ static void end_thread(bool closes)
 		fm_cuda_close_thread();
 }
 
+static void tell_client(struct fm_client *c)
+{
+	fm_cuda_code_tell(c);
+	fm_cuda_mem_client_made(c);
+}
+
 const struct fm_shim_api fm_shim_api = {
 	.name = "cuda",
 	.counts_memory = true,
@@ -259,7 +265,7 @@ const struct fm_shim_api fm_shim_api = {
 	.rests = fm_cuda_managed_wished,
 	.keep_out = fm_cu_keep_out,
 	.looked = fm_cuda_mover_look,
-	.client_made = fm_cuda_code_tell,
+	.client_made = tell_client,
 	.fork_child = forget_all,
 	.at_exit = fm_cuda_give_back_at_exit,
 	.thread_ends = end_thread,

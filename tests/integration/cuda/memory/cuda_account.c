@@ -426,6 +426,9 @@ static void nvml(void)
 		(info_v2_fn *)dlsym(handle, "nvmlDeviceGetMemoryInfo_v2"));
 	nvml_tells(d, (info_fn *)dlsym(RTLD_DEFAULT, "nvmlDeviceGetMemoryInfo"),
 		(info_v2_fn *)dlsym(RTLD_DEFAULT, "nvmlDeviceGetMemoryInfo_v2"));
+	/* NVML has no versions, so that dlvsym() finds nothing of it: ours neither. */
+	CHECK(!dlvsym(handle, "nvmlDeviceGetMemoryInfo", "libnvidia-ml.so.1"));
+	CHECK(!dlvsym(RTLD_DEFAULT, "nvmlDeviceGetMemoryInfo", "libnvidia-ml.so.1"));
 	CU(cuMemFree_v2(p));
 	nvml_tells(d, nvmlDeviceGetMemoryInfo, nvmlDeviceGetMemoryInfo_v2);
 	CHECK(!dlsym(handle, "nvmlDeviceGetMemoryInfo_v9"));

@@ -31,7 +31,7 @@ struct fm_cuda_block {
 	uint64_t of;   /* the context that it ends with, its pool, or its struct fm_cuda_vmm */
 	uint64_t used; /* of a pool or granule: bytes of the blocks in it */
 	uint32_t refs; /* of a granule: blocks; of an import: openings */
-	int16_t row;   /* of fm_account_device() */
+	int16_t dev;   /* CUdevice */
 	uint8_t space; /* enum fm_cuda_space */
 	uint8_t kind;  /* enum fm_mem_kind */
 };

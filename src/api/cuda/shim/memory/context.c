@@ -24,8 +24,8 @@ struct fm_cuda_mem_context fm_cuda_mem_context_begin(CUdevice dev)
 	struct fm_cuda_mem_context x = {.at = fm_cuda_mem_on(dev)};
 	uint64_t total, left;
 
-	if (x.at.c && (!fm_account_info(x.at.c, x.at.row, &total, &left) ||
-			      !free_of(dev, &x.before)))
+	if (x.at.c &&
+		!(fm_account_info(x.at.c, x.at.row, &total, &left) && free_of(dev, &x.before)))
 		x.at.c = NULL;
 	return x;
 }
@@ -34,7 +34,7 @@ void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx
 {
 	struct fm_cuda_block b = {.key = (uintptr_t)ctx,
 		.of = (uintptr_t)ctx,
-		.row = (int16_t)x->at.row,
+		.dev = (int16_t)x->at.dev,
 		.space = FM_CUDA_CONTEXT,
 		.kind = FM_MEM_CONTEXT};
 	uint64_t after;
@@ -49,5 +49,5 @@ void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx
 	       fm_cuda_blocks_put(&fm_cuda_memory.blocks, &b);
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	if (kept)
-		fm_cuda_mem_differs(b.row, FM_MEM_CONTEXT, b.bytes);
+		fm_cuda_mem_differs(x->at.c, b.dev, FM_MEM_CONTEXT, b.bytes);
 }

@@ -2,15 +2,16 @@
 /* How much counts, and what ends with what. */
 #include "base/lockorder.h"
 #include "memory.h"
+#include <stdlib.h>
 #include <string.h>
 
 struct fm_cuda_memory fm_cuda_memory = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(fm_cuda_memory.lock, CUDA_MEMORY);
 
-/* Granules that small blocks share, by row; under the lock. */
+/* Granules that small blocks share, by device; under the lock. */
 static struct {
 	uint64_t granules, bytes;
-} small[FM_LEDGER_DEVICES];
+} small[FM_CUDA_MEM_DEVICES];
 
 static _Atomic uint64_t contexts_ended;
 
@@ -20,6 +21,7 @@ static _Atomic int rows[FM_CUDA_MEM_DEVICES];
 void fm_cuda_mem_fork_child(void)
 {
 	fm_cuda_memory.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	fm_cuda_memory.client = NULL;
 	memset(&fm_cuda_memory.blocks, 0, sizeof(fm_cuda_memory.blocks));
 	fm_cuda_memory.mappings = 0;
 	memset(small, 0, sizeof(small));
@@ -58,13 +60,38 @@ static int row_of(struct fm_client *c, CUdevice dev)
 	return row < 0 ? -1 : row - 1;
 }
 
+static bool is_asked;
+static bool is_off;
+
+static void look_what_is_asked(void)
+{
+	const char *hints = secure_getenv("FERMATA_HINTS"),
+		   *memory = secure_getenv("FERMATA_MEMORY");
+
+	is_asked = (hints && strstr(hints, "memory-limit=")) ||
+		   (memory && *memory && strcmp(memory, "0") != 0);
+	is_off = fm_client_switched_off();
+}
+
+struct fm_client *fm_cuda_mem_client(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct fm_client *c = fm_shim_has_client();
+
+	if (FM_LIKELY(c))
+		return c;
+	pthread_once(&once, look_what_is_asked);
+	return is_asked && !is_off ? fm_shim_client() : NULL;
+}
+
 struct fm_cuda_mem_at fm_cuda_mem_on(CUdevice dev)
 {
 	struct fm_cuda_mem_at at = {.dev = dev, .row = -1};
 
-	if (FM_UNLIKELY(fm_cu_inside))
+	if (FM_UNLIKELY(fm_cu_inside || (unsigned)dev >= FM_CUDA_MEM_DEVICES))
 		return at;
-	at.c = fm_shim_client();
+	at.c = fm_cuda_mem_client();
+	at.counts = at.c || !is_off;
 	at.row = at.c ? row_of(at.c, dev) : -1;
 	if (at.row < 0)
 		at.c = NULL;
@@ -97,11 +124,14 @@ bool fm_cuda_mem_claim(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, u
 	return !fm_account_claim(at->c, at->row, kind, bytes);
 }
 
-void fm_cuda_mem_differs(int row, enum fm_mem_kind kind, int64_t bytes)
+void fm_cuda_mem_differs(struct fm_client *c, CUdevice dev, enum fm_mem_kind kind, int64_t bytes)
 {
-	struct fm_client *c = fm_shim_has_client();
+	int row;
 
 	if (!c || !bytes)
+		return;
+	row = row_of(c, dev);
+	if (row < 0)
 		return;
 	if (bytes > 0)
 		fm_account_add(c, row, kind, (uint64_t)bytes);
@@ -109,11 +139,60 @@ void fm_cuda_mem_differs(int row, enum fm_mem_kind kind, int64_t bytes)
 		fm_account_return(c, row, kind, (uint64_t)-bytes);
 }
 
+/* Bytes by device and kind. */
+struct sums {
+	int64_t of[FM_CUDA_MEM_DEVICES][FM_MEM_KINDS];
+};
+
+/* Lock held. Small blocks count by their granules, and mappings by what they are of. */
+static void sum_up(struct sums *s, const struct fm_cuda_block *b)
+{
+	if (b->space == FM_CUDA_MAPPING ||
+		(b->space == FM_CUDA_ADDRESS &&
+			(b->kind == FM_MEM_SMALL || b->kind == FM_MEM_POOL)))
+		return;
+	s->of[b->dev][b->kind] += b->space == FM_CUDA_HANDLE ? fm_cuda_handle_bytes(b) : b->bytes;
+}
+
+static void apply(struct fm_client *c, const struct sums *s, int sign)
+{
+	for (int dev = 0; dev < FM_CUDA_MEM_DEVICES; dev++)
+		for (int kind = 0; kind < FM_MEM_KINDS; kind++)
+			fm_cuda_mem_differs(
+				c, dev, (enum fm_mem_kind)kind, sign * s->of[dev][kind]);
+}
+
+void fm_cuda_mem_client_made(struct fm_client *c)
+{
+	struct sums s = {0};
+	struct fm_cuda_block *b;
+
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	if (fm_cuda_memory.client != c)
+		for (size_t at = 0; (b = fm_cuda_blocks_next(&fm_cuda_memory.blocks, &at)); at++)
+			sum_up(&s, b);
+	fm_cuda_memory.client = c;
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	apply(c, &s, 1);
+}
+
+bool fm_cuda_mem_any(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	any = fm_cuda_memory.blocks.live;
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	return any;
+}
+
 void fm_cuda_mem_settle(enum fm_cuda_space space, uint64_t key, uint64_t bytes)
 {
 	struct fm_cuda_block *b, was;
+	struct fm_client *c;
 
 	pthread_mutex_lock(&fm_cuda_memory.lock);
+	c = fm_cuda_memory.client;
 	b = fm_cuda_blocks_find(&fm_cuda_memory.blocks, space, key);
 	if (b) {
 		was = *b;
@@ -121,7 +200,7 @@ void fm_cuda_mem_settle(enum fm_cuda_space space, uint64_t key, uint64_t bytes)
 	}
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	if (b)
-		fm_cuda_mem_differs(was.row, was.kind, (int64_t)bytes - was.bytes);
+		fm_cuda_mem_differs(c, was.dev, was.kind, (int64_t)bytes - was.bytes);
 }
 
 /* --- blocks that are made --- */
@@ -133,7 +212,7 @@ static bool has_room(const struct fm_cuda_making *m)
 	bool room;
 
 	pthread_mutex_lock(&fm_cuda_memory.lock);
-	room = small[m->at.row].bytes + m->size <= small[m->at.row].granules * FM_CUDA_MEM_GRANULE;
+	room = small[m->at.dev].bytes + m->size <= small[m->at.dev].granules * FM_CUDA_MEM_GRANULE;
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	return room;
 }
@@ -143,12 +222,10 @@ bool fm_cuda_mem_begin(struct fm_cuda_making *m, enum fm_mem_kind kind, uint64_t
 	m->at = fm_cuda_mem_here();
 	m->kind = kind;
 	m->claimed = 0;
-	if (!m->at.c)
+	if (!size || size > FM_CUDA_MEM_MOST) /* the driver says what that is */
+		m->at.counts = false;
+	if (!m->at.counts)
 		return true;
-	if (!size || size > FM_CUDA_MEM_MOST) { /* the driver says what that is */
-		m->at.c = NULL;
-		return true;
-	}
 	if (size > FM_CUDA_MEM_SMALL) {
 		m->size = m->claimed = fm_cuda_mem_round(size, FM_CUDA_MEM_GRANULE);
 	} else {
@@ -159,6 +236,8 @@ bool fm_cuda_mem_begin(struct fm_cuda_making *m, enum fm_mem_kind kind, uint64_t
 		else if (!has_room(m))
 			m->claimed = FM_CUDA_MEM_GRANULE;
 	}
+	if (!m->at.c)
+		m->claimed = 0;
 	return !m->claimed || fm_cuda_mem_claim(&m->at, m->kind, m->claimed);
 }
 
@@ -177,20 +256,20 @@ static bool granule_enters(const struct fm_cuda_block *b)
 		.bytes = (int64_t)FM_CUDA_MEM_GRANULE,
 		.used = (uint64_t)b->bytes,
 		.refs = 1,
-		.row = b->row,
+		.dev = b->dev,
 		.space = FM_CUDA_GRANULE,
 		.kind = FM_MEM_SMALL};
 
 	if (g) {
 		g->refs++;
 		g->used += (uint64_t)b->bytes;
-		small[b->row].bytes += (uint64_t)b->bytes;
+		small[b->dev].bytes += (uint64_t)b->bytes;
 		return false;
 	}
 	if (!fm_cuda_blocks_put(&fm_cuda_memory.blocks, &first))
 		return false;
-	small[b->row].bytes += (uint64_t)b->bytes;
-	small[b->row].granules++;
+	small[b->dev].bytes += (uint64_t)b->bytes;
+	small[b->dev].granules++;
 	return true;
 }
 
@@ -203,11 +282,11 @@ static bool granule_leaves(const struct fm_cuda_block *b)
 	if (!g || g->of != b->of)
 		return false;
 	g->used -= (uint64_t)b->bytes;
-	small[b->row].bytes -= (uint64_t)b->bytes;
+	small[b->dev].bytes -= (uint64_t)b->bytes;
 	if (--g->refs)
 		return false;
 	fm_cuda_blocks_erase(&fm_cuda_memory.blocks, g);
-	small[b->row].granules--;
+	small[b->dev].granules--;
 	return true;
 }
 
@@ -221,7 +300,7 @@ static int64_t forget(const struct fm_cuda_block *b)
 
 /* The granule is refused: the block ends again. If another block has come into it meanwhile, then
  * the granule is there, and counts. */
-static FM_COLD fm_cu_result take_back(const struct fm_cuda_block *b)
+static FM_COLD fm_cu_result take_back(struct fm_client *c, const struct fm_cuda_block *b)
 {
 	struct fm_cuda_block *mine;
 	bool last;
@@ -233,7 +312,7 @@ static FM_COLD fm_cu_result take_back(const struct fm_cuda_block *b)
 	last = granule_leaves(b);
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	if (!last)
-		fm_cuda_mem_differs(b->row, FM_MEM_SMALL, (int64_t)FM_CUDA_MEM_GRANULE);
+		fm_cuda_mem_differs(c, b->dev, FM_MEM_SMALL, (int64_t)FM_CUDA_MEM_GRANULE);
 	NEXT(cuMemFree_v2, (b->key));
 	return FM_CU_ERROR_OUT_OF_MEMORY;
 }
@@ -242,9 +321,11 @@ static fm_cu_result made(struct fm_cuda_making *m, const struct fm_cuda_block *b
 {
 	struct fm_cuda_block *old, was = {0};
 	bool kept, first = false;
+	struct fm_client *c;
 	int64_t gone = 0, over;
 
 	pthread_mutex_lock(&fm_cuda_memory.lock);
+	c = fm_cuda_memory.client;
 	old = fm_cuda_blocks_find(&fm_cuda_memory.blocks, b->space, b->key);
 	if (old) {
 		was = *old;
@@ -254,16 +335,16 @@ static fm_cu_result made(struct fm_cuda_making *m, const struct fm_cuda_block *b
 	if (kept && b->kind == FM_MEM_SMALL)
 		first = granule_enters(b);
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
-	fm_cuda_mem_differs(was.row, was.kind, -gone);
+	fm_cuda_mem_differs(c, was.dev, was.kind, -gone);
 	if (b->kind == FM_MEM_SMALL)
 		over = first ? (int64_t)FM_CUDA_MEM_GRANULE : 0;
 	else
 		over = kept ? b->bytes : 0;
 	over -= (int64_t)m->claimed;
-	if (over <= 0 || b->kind != FM_MEM_SMALL)
-		fm_cuda_mem_differs(m->at.row, m->kind, over);
+	if (over <= 0 || b->kind != FM_MEM_SMALL || !m->at.c)
+		fm_cuda_mem_differs(c, b->dev, m->kind, over);
 	else if (!fm_cuda_mem_claim(&m->at, m->kind, (uint64_t)over))
-		return take_back(b);
+		return take_back(c, b);
 	return FM_CU_SUCCESS;
 }
 
@@ -275,15 +356,15 @@ fm_cu_result fm_cuda_mem_made(struct fm_cuda_making *m, enum fm_cuda_space space
 	const struct fm_cuda_block b = {.key = key,
 		.bytes = (int64_t)bytes,
 		.of = (uintptr_t)m->at.ctx,
-		.row = (int16_t)m->at.row,
+		.dev = (int16_t)m->at.dev,
 		.space = (uint8_t)space,
 		.kind = (uint8_t)m->kind};
 
-	if (!m->at.c)
+	if (!m->at.counts)
 		return rc;
 	if (rc == FM_CU_SUCCESS && key)
 		return made(m, &b);
-	fm_cuda_mem_differs(m->at.row, m->kind, -(int64_t)m->claimed);
+	fm_cuda_mem_differs(m->at.c, m->at.dev, m->kind, -(int64_t)m->claimed);
 	return rc;
 }
 
@@ -294,9 +375,10 @@ struct fm_cuda_ending fm_cuda_mem_take(enum fm_cuda_space space, uint64_t key)
 	struct fm_cuda_ending e = {.contexts = atomic_load(&contexts_ended)};
 	struct fm_cuda_block *b;
 
-	if (FM_UNLIKELY(fm_cu_inside) || !key || !fm_shim_has_client())
+	if (FM_UNLIKELY(fm_cu_inside) || !key)
 		return e;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
+	e.c = fm_cuda_memory.client;
 	b = fm_cuda_blocks_find(&fm_cuda_memory.blocks, space, key);
 	if (b) {
 		e.block = *b;
@@ -314,22 +396,29 @@ struct fm_cuda_ending fm_cuda_mem_take(enum fm_cuda_space space, uint64_t key)
 static bool put_back(const struct fm_cuda_ending *e)
 {
 	struct fm_cuda_block *b;
+	struct sums missed = {0};
+	struct fm_client *c;
 	bool kept;
 
 	if (atomic_load(&contexts_ended) != e->contexts)
 		return false;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
+	c = fm_cuda_memory.client;
 	b = fm_cuda_blocks_find(&fm_cuda_memory.blocks, e->block.space, e->block.key);
 	if (b)
 		b->refs++;
 	kept = b || fm_cuda_blocks_put(&fm_cuda_memory.blocks, &e->block);
+	if (kept && !b && c != e->c)
+		sum_up(&missed, &e->block);
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	apply(c, &missed, 1);
 	return kept;
 }
 
 fm_cu_result fm_cuda_mem_ended(const struct fm_cuda_ending *e, fm_cu_result rc)
 {
 	const struct fm_cuda_block *b = &e->block;
+	struct fm_client *c = e->c;
 	int64_t gone;
 
 	if (!b->key || (rc != FM_CU_SUCCESS && put_back(e)) || b->refs > 1)
@@ -340,8 +429,10 @@ fm_cu_result fm_cuda_mem_ended(const struct fm_cuda_ending *e, fm_cu_result rc)
 	}
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	gone = forget(b);
+	if (b->kind == FM_MEM_SMALL) /* its granule was in the table until now */
+		c = fm_cuda_memory.client;
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
-	fm_cuda_mem_differs(b->row, b->kind, -gone);
+	fm_cuda_mem_differs(c, b->dev, b->kind, -gone);
 	return rc;
 }
 
@@ -359,33 +450,29 @@ static bool ends_with(const struct fm_cuda_block *b, CUcontext ctx)
 	}
 }
 
-/* Small blocks count by their granules. */
 void fm_cuda_mem_context_gone(CUcontext ctx)
 {
-	int64_t gone[FM_LEDGER_DEVICES][FM_MEM_KINDS] = {0};
+	struct sums gone = {0};
 	struct fm_cuda_block *b;
+	struct fm_client *c;
 	size_t at = 0;
 
-	if (!fm_shim_has_client())
-		return;
 	atomic_fetch_add(&contexts_ended, 1);
 	pthread_mutex_lock(&fm_cuda_memory.lock);
+	c = fm_cuda_memory.client;
 	while ((b = fm_cuda_blocks_next(&fm_cuda_memory.blocks, &at))) {
 		if (!ends_with(b, ctx)) {
 			at++;
 			continue;
 		}
 		if (b->space == FM_CUDA_GRANULE) {
-			small[b->row].granules--;
-			small[b->row].bytes -= b->used;
+			small[b->dev].granules--;
+			small[b->dev].bytes -= b->used;
 		}
-		if (b->space == FM_CUDA_GRANULE || b->kind != FM_MEM_SMALL)
-			gone[b->row][b->kind] += b->bytes;
+		sum_up(&gone, b);
 		fm_cuda_blocks_erase(&fm_cuda_memory.blocks, b);
 	}
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
-	for (int row = 0; row < FM_LEDGER_DEVICES; row++)
-		for (int kind = 0; kind < FM_MEM_KINDS; kind++)
-			fm_cuda_mem_differs(row, (enum fm_mem_kind)kind, -gone[row][kind]);
+	apply(c, &gone, -1);
 	fm_cuda_mem_settle_all();
 }

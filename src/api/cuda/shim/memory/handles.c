@@ -14,8 +14,9 @@ struct fm_cuda_vmm {
 	uint64_t number; /* of all; a handle and an address may serve again */
 	uint64_t bytes;  /* that count */
 	unsigned refs, mapped;
-	int row;
+	CUdevice dev;
 	enum fm_mem_kind kind;
+	struct fm_client *c; /* with which it counted, when it has gone */
 };
 
 static uint64_t numbers; /* given so far */
@@ -23,6 +24,11 @@ static uint64_t numbers; /* given so far */
 static struct fm_cuda_vmm *vmm_of(const struct fm_cuda_block *b)
 {
 	return b ? (struct fm_cuda_vmm *)(uintptr_t)b->of : NULL;
+}
+
+int64_t fm_cuda_handle_bytes(const struct fm_cuda_block *b)
+{
+	return (int64_t)vmm_of(b)->bytes;
 }
 
 static struct fm_cuda_block *find(enum fm_cuda_space space, uint64_t key)
@@ -41,21 +47,23 @@ static void settle(struct fm_cuda_vmm *v, uint64_t handle, struct fm_cuda_vmm *g
 	if (b && vmm_of(b) == v)
 		fm_cuda_blocks_erase(&fm_cuda_memory.blocks, b);
 	*gone = *v;
+	gone->c = fm_cuda_memory.client;
 	free(v);
 }
 
 static void give_back(const struct fm_cuda_vmm *gone)
 {
-	fm_cuda_mem_differs(gone->row, gone->kind, -(int64_t)gone->bytes);
+	fm_cuda_mem_differs(gone->c, gone->dev, gone->kind, -(int64_t)gone->bytes);
 }
 
-/* Of a handle that the driver has given. False: out of memory. */
-static bool handle_made(uint64_t handle, const struct fm_cuda_vmm *what)
+/* Of a handle that the driver has given; so much of it is claimed. False: out of memory. */
+static bool handle_made(uint64_t handle, const struct fm_cuda_vmm *what, uint64_t claimed)
 {
 	struct fm_cuda_vmm *v = malloc(sizeof(*v)), *old, gone = {0};
+	struct fm_client *c;
 	const struct fm_cuda_block b = {.key = handle,
 		.of = (uintptr_t)v,
-		.row = (int16_t)what->row,
+		.dev = (int16_t)what->dev,
 		.space = FM_CUDA_HANDLE,
 		.kind = (uint8_t)what->kind};
 	bool kept;
@@ -64,6 +72,7 @@ static bool handle_made(uint64_t handle, const struct fm_cuda_vmm *what)
 		return false;
 	*v = *what;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
+	c = fm_cuda_memory.client;
 	v->number = ++numbers;
 	old = vmm_of(find(FM_CUDA_HANDLE, handle));
 	kept = fm_cuda_blocks_put(&fm_cuda_memory.blocks, &b);
@@ -73,7 +82,9 @@ static bool handle_made(uint64_t handle, const struct fm_cuda_vmm *what)
 	}
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	give_back(&gone);
-	if (!kept)
+	if (kept)
+		fm_cuda_mem_differs(c, what->dev, what->kind, (int64_t)(what->bytes - claimed));
+	else
 		free(v);
 	return kept;
 }
@@ -89,12 +100,13 @@ fm_cu_result cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 
 	if (p && p->location.type == FM_CU_LOCATION_DEVICE && size && size <= FM_CUDA_MEM_MOST)
 		at = fm_cuda_mem_on(p->location.id);
+	v.c = at.c;
+	v.dev = at.dev;
 	if (at.c && !fm_cuda_mem_claim(&at, v.kind, size))
 		return FM_CU_ERROR_OUT_OF_MEMORY;
 	rc = NEXT(cuMemCreate, (handle, size, prop, flags));
-	v.row = at.row;
-	if (at.c && (rc || !handle_made(*handle, &v)))
-		give_back(&v);
+	if (at.counts && (rc || !handle_made(*handle, &v, at.c ? size : 0)))
+		give_back(&v); /* what was claimed */
 	return rc;
 }
 
@@ -136,28 +148,30 @@ fm_cu_result cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
 	fm_cu_result rc = NEXT(cuMemMap, (ptr, size, offset, handle, flags));
+	struct fm_client *c;
 	struct fm_cuda_vmm *v;
 	int64_t more = 0;
-	int row = -1;
+	CUdevice dev = 0;
 
-	if (rc != FM_CU_SUCCESS || !fm_shim_has_client())
+	if (rc != FM_CU_SUCCESS || fm_cu_inside)
 		return rc;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
+	c = fm_cuda_memory.client;
 	v = vmm_of(find(FM_CUDA_HANDLE, handle));
 	if (v && fm_cuda_blocks_put(&fm_cuda_memory.blocks, &(struct fm_cuda_block){.key = ptr,
 								    .bytes = (int64_t)size,
 								    .of = (uintptr_t)v,
 								    .used = handle,
-								    .row = (int16_t)v->row,
+								    .dev = (int16_t)v->dev,
 								    .space = FM_CUDA_MAPPING,
 								    .kind = (uint8_t)v->kind})) {
 		v->mapped++;
 		fm_cuda_memory.mappings++;
 		more = imports(v, offset + size);
-		row = v->row;
+		dev = v->dev;
 	}
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
-	fm_cuda_mem_differs(row, FM_MEM_IMPORTED, more);
+	fm_cuda_mem_differs(c, dev, FM_MEM_IMPORTED, more);
 	return rc;
 }
 
@@ -233,7 +247,7 @@ fm_cu_result cuMemImportFromShareableHandle(
 	struct fm_cu_memory_kind p = {0};
 	struct fm_cuda_mem_at at;
 
-	if (rc != FM_CU_SUCCESS || !fm_shim_has_client())
+	if (rc != FM_CU_SUCCESS || fm_cu_inside)
 		return rc;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	known = vmm_of(find(FM_CUDA_HANDLE, *handle));
@@ -243,9 +257,9 @@ fm_cu_result cuMemImportFromShareableHandle(
 	if (known || !props || props(&p, *handle) || p.location.type != FM_CU_LOCATION_DEVICE)
 		return rc;
 	at = fm_cuda_mem_on(p.location.id);
-	v.row = at.row;
-	if (at.c)
-		handle_made(*handle, &v);
+	v.dev = at.dev;
+	if (at.counts)
+		handle_made(*handle, &v, 0);
 	return rc;
 }
 
@@ -259,18 +273,20 @@ static void opened(CUdeviceptr ptr)
 	struct fm_cuda_block b = {.key = ptr,
 				     .of = (uintptr_t)at.ctx,
 				     .refs = 1,
-				     .row = (int16_t)at.row,
+				     .dev = (int16_t)at.dev,
 				     .space = FM_CUDA_ADDRESS,
 				     .kind = FM_MEM_IMPORTED},
 			     *again;
+	struct fm_client *c;
 	CUdeviceptr base;
 	size_t size = 0;
 	bool kept;
 
-	if (!at.c || !range || range(&base, &size, ptr))
+	if (!at.counts || !range || range(&base, &size, ptr))
 		return;
 	b.bytes = (int64_t)fm_cuda_mem_round(size, FM_CUDA_MEM_GRANULE);
 	pthread_mutex_lock(&fm_cuda_memory.lock);
+	c = fm_cuda_memory.client;
 	again = find(FM_CUDA_ADDRESS, ptr);
 	again = again && again->kind == FM_MEM_IMPORTED ? again : NULL;
 	if (again)
@@ -278,7 +294,7 @@ static void opened(CUdeviceptr ptr)
 	kept = again || fm_cuda_blocks_put(&fm_cuda_memory.blocks, &b);
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	if (kept && !again)
-		fm_cuda_mem_differs(b.row, FM_MEM_IMPORTED, b.bytes);
+		fm_cuda_mem_differs(c, b.dev, FM_MEM_IMPORTED, b.bytes);
 }
 
 fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)

@@ -30,12 +30,14 @@ static inline uint64_t fm_cuda_mem_round(uint64_t n, uint64_t to)
 	return (n + to - 1) / to * to;
 }
 
-/* Where the calling thread allocates. c: NULL: nothing is counted there. */
+/* Where the calling thread allocates. */
 struct fm_cuda_mem_at {
-	struct fm_client *c;
+	bool counts; /* else the call is none of the program's, or cannot succeed */
+	struct fm_client
+		*c;    /* NULL: it has none yet, or no row for the device: nothing is refused */
+	int row;       /* of fm_account_device() */
 	CUcontext ctx; /* a green context's memory is its base's */
 	CUdevice dev;
-	int row; /* of fm_account_device() */
 };
 
 /* The current context's device, or another. */
@@ -46,8 +48,18 @@ struct fm_cuda_mem_at fm_cuda_mem_on(CUdevice dev);
 
 /* False: a limit does not allow it, even when pools have given back what nobody has in use. */
 bool fm_cuda_mem_claim(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, uint64_t bytes);
-/* Counts `bytes` more, or fewer, of memory that is there in any case. */
-void fm_cuda_mem_differs(int row, enum fm_mem_kind kind, int64_t bytes);
+/* Counts `bytes` more, or fewer, of memory that is there in any case. c: of fm_cuda_memory, as it
+ * was when the table was changed; NULL: there was none, so that the table alone knows of it. */
+void fm_cuda_mem_differs(struct fm_client *c, CUdevice dev, enum fm_mem_kind kind, int64_t bytes);
+
+/* The process's client, which is made for the sake of memory only if the program was started with
+ * a limit, or to be managed: a server may still want to say how its client is to be
+ * (fm_cuda_init). Until there is one the table alone counts. */
+struct fm_client *fm_cuda_mem_client(void);
+/* It is made, or a forked child's: what is in the table counts from now on. */
+void fm_cuda_mem_client_made(struct fm_client *c);
+/* Does the program have any memory? */
+bool fm_cuda_mem_any(void);
 
 /* A block that is about to be made. */
 struct fm_cuda_making {
@@ -71,6 +83,7 @@ fm_cu_result fm_cuda_mem_made(struct fm_cuda_making *m, enum fm_cuda_space space
  * once. False: nothing is known of it. */
 struct fm_cuda_ending {
 	struct fm_cuda_block block; /* key 0: unknown */
+	struct fm_client *c;        /* with which it counted */
 	uint64_t contexts;          /* that had ended by then */
 };
 struct fm_cuda_ending fm_cuda_mem_take(enum fm_cuda_space space, uint64_t key);
@@ -96,6 +109,9 @@ struct fm_cuda_mem_context {
 struct fm_cuda_mem_context fm_cuda_mem_context_begin(CUdevice dev);
 void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx, fm_cu_result rc);
 
+/* --- handles.c: lock held. What the memory of a handle counts. --- */
+int64_t fm_cuda_handle_bytes(const struct fm_cuda_block *b);
+
 /* --- pools.c --- */
 
 /* A block of a pool's has ended. */
@@ -115,6 +131,7 @@ static inline void fm_cuda_graph_settle(void)
 
 extern struct fm_cuda_memory {
 	pthread_mutex_t lock;
+	struct fm_client *client; /* what is in the table counts there; NULL: there is none yet */
 	struct fm_cuda_blocks blocks;
 	uint64_t mappings; /* of handles */
 } fm_cuda_memory __attribute__((visibility("hidden")));

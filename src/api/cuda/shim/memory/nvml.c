@@ -92,7 +92,7 @@ static uint64_t capacity_of(nvmlDevice_t dev, uint64_t total)
 static bool tell(nvmlDevice_t dev, uint64_t whole, uint64_t *total, uint64_t *left)
 {
 	int (*uuid)(nvmlDevice_t, char *, unsigned) = find("nvmlDeviceGetUUID");
-	struct fm_client *c = fm_cu_inside ? NULL : fm_shim_client();
+	struct fm_client *c = fm_cu_inside ? NULL : fm_cuda_mem_client();
 	char key[FM_DEVKEY_MAX];
 	int row;
 

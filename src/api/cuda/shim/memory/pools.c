@@ -133,7 +133,7 @@ void fm_cuda_graph_settle_slow(void)
 {
 	struct fm_cuda_mem_at at = fm_cuda_mem_here();
 
-	if (at.c)
+	if (at.counts)
 		settle_graphs(at.dev);
 }
 
@@ -143,16 +143,17 @@ bool fm_cuda_graph_allocates(uint64_t size)
 {
 	struct fm_cuda_mem_at at = fm_cuda_mem_here();
 	const struct fm_cuda_block b = {.key = (uint64_t)at.dev + 1,
-		.row = (int16_t)at.row,
+		.dev = (int16_t)at.dev,
 		.space = FM_CUDA_GRAPHS,
 		.kind = FM_MEM_GRAPH};
 
-	if (!at.c || !size || size > FM_CUDA_MEM_MOST)
+	if (!at.counts || !size || size > FM_CUDA_MEM_MOST)
 		return true;
 	size = fm_cuda_mem_round(size, FM_CUDA_MEM_GRANULE);
-	if (!fm_cuda_mem_claim(&at, FM_MEM_GRAPH, size))
+	if (at.c && !fm_cuda_mem_claim(&at, FM_MEM_GRAPH, size))
 		return false;
-	fm_account_return(at.c, at.row, FM_MEM_GRAPH, size);
+	if (at.c)
+		fm_account_return(at.c, at.row, FM_MEM_GRAPH, size);
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	if (!fm_cuda_blocks_find(&fm_cuda_memory.blocks, FM_CUDA_GRAPHS, b.key))
 		fm_cuda_blocks_put(&fm_cuda_memory.blocks, &b);
@@ -202,7 +203,7 @@ static struct fm_cuda_block *use(const struct ordering *o)
 {
 	struct fm_cuda_block *b = find(o->pool);
 	const struct fm_cuda_block anew = {.key = o->pool,
-		.row = (int16_t)o->at.row,
+		.dev = (int16_t)o->at.dev,
 		.space = FM_CUDA_POOL,
 		.kind = FM_MEM_POOL};
 
@@ -217,17 +218,19 @@ static struct fm_cuda_block *use(const struct ordering *o)
 static int64_t lacking(struct ordering *o, bool begins)
 {
 	struct fm_cuda_block *b;
+	CUdevice dev = o->at.dev;
 	int64_t more = 0;
 
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	b = begins ? use(o) : find(o->pool);
 	if (b) {
-		o->at.row = b->row;
+		dev = b->dev;
 		more = (int64_t)b->used - b->bytes;
-	} else {
-		o->at.c = NULL;
 	}
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
+	o->at.counts = b != NULL;
+	if (FM_UNLIKELY(dev != o->at.dev))
+		o->at = fm_cuda_mem_on(dev);
 	return more;
 }
 
@@ -251,7 +254,7 @@ static bool pool_claims(struct ordering *o)
 	int64_t more = lacking(o, true);
 
 	for (bool again = true;; again = false, more = lacking(o, false)) {
-		if (more <= 0)
+		if (more <= 0 || !o->at.c)
 			return true;
 		if (!fm_account_claim(o->at.c, o->at.row, FM_MEM_POOL, (uint64_t)more)) {
 			pool_differs(o, more, 0);
@@ -270,19 +273,19 @@ static bool order_begin(
 {
 	o->at = fm_cuda_mem_here();
 	o->size = fm_cuda_mem_round(size, 512);
-	if (!o->at.c)
+	if (!o->at.counts)
 		return true;
 	if (FM_UNLIKELY(atomic_load(&fm_cu_captures)) &&
 		fm_cuda_capturing(fm_cuda_stream(stream, per_thread))) {
-		o->at.c = NULL;
+		o->at.counts = false;
 		return fm_cuda_graph_allocates(size);
 	}
 	pool = pool ? pool : pool_of(&o->at);
 	/* Without a name of its own, the device's own pool has a name of ours. */
 	o->pool = pool ? (uintptr_t)pool : (uint64_t)o->at.dev + 1;
 	if (!size || size > FM_CUDA_MEM_MOST)
-		o->at.c = NULL;
-	return !o->at.c || pool_claims(o);
+		o->at.counts = false;
+	return !o->at.counts || pool_claims(o);
 }
 
 static void order_end(const struct ordering *o, const CUdeviceptr *ptr, fm_cu_result rc)
@@ -290,12 +293,12 @@ static void order_end(const struct ordering *o, const CUdeviceptr *ptr, fm_cu_re
 	const struct fm_cuda_block b = {.key = rc ? 0 : *ptr,
 		.bytes = (int64_t)o->size,
 		.of = o->pool,
-		.row = (int16_t)o->at.row,
+		.dev = (int16_t)o->at.dev,
 		.space = FM_CUDA_ADDRESS,
 		.kind = FM_MEM_POOL};
 	bool kept;
 
-	if (!o->at.c)
+	if (!o->at.counts)
 		return;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	kept = fm_cuda_blocks_put(&fm_cuda_memory.blocks, &b);
@@ -400,7 +403,7 @@ fm_cu_result cuMemPoolCreate(CUmemoryPool *pool, const struct CUmemPoolProps_st 
 		return rc;
 	o.at = fm_cuda_mem_on(p->location.id);
 	o.pool = (uintptr_t)*pool;
-	if (!o.at.c)
+	if (!o.at.counts)
 		return rc;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	b = use(&o);
@@ -438,7 +441,7 @@ fm_cu_result cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
 	fm_cu_result rc = NEXT(cuMemPoolTrimTo, (pool, keep));
 
-	if (rc == FM_CU_SUCCESS && fm_shim_has_client())
+	if (rc == FM_CU_SUCCESS && !fm_cu_inside)
 		settle_pool((uintptr_t)pool);
 	return rc;
 }
