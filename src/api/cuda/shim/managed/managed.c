@@ -115,8 +115,8 @@ static void unclaim(void *arg, uint64_t bytes, unsigned pinned)
 	struct fm_cuda_managed *m = arg;
 
 	changed = true;
-	fm_cuda_mem_differs(
-		m->row, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, -(int64_t)bytes);
+	fm_cuda_mem_differs(fm_shim_has_client(), m->dev,
+		pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, -(int64_t)bytes);
 }
 
 /* --- arenas --- */
