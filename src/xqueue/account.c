@@ -109,7 +109,7 @@ int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity)
 	/* Its answer has usually come before it is needed. */
 	if (made && by_daemon(c)) {
 		pthread_mutex_lock(&c->account.ask);
-		fm_ledger_ask(row, 0);
+		fm_ledger_settle(row, fm_ledger_ask(row, 0));
 		ring(c);
 		pthread_mutex_unlock(&c->account.ask);
 	}
@@ -276,10 +276,14 @@ static uint64_t limit_now(struct fm_client *c, struct fm_ledger_device *row, uin
 	if (answers && atomic_load(&row->allowed) < (limit ? limit : UINT64_MAX)) {
 		FM_NO_CANCEL;
 		int saved = errno;
+		uint32_t number;
 
 		pthread_mutex_lock(&c->account.ask);
-		answers = ask(c, row, 0) != 0;
+		number = ask(c, row, 0);
+		if (number) /* nothing is claimed by it */
+			fm_ledger_settle(row, number);
 		pthread_mutex_unlock(&c->account.ask);
+		answers = number != 0;
 		errno = saved;
 	}
 	if (answers) {
