@@ -382,6 +382,40 @@ static void pool_makes_room(void)
 	}
 }
 
+/* Without a limit: there is no client before the first command, and no ledger; then all counts that
+ * is there, and ends as it would have. */
+static void late(void)
+{
+	const struct cu_array_2d flat = {1000, 1000, 0x20, 1};
+	CUdeviceptr d, small_one, ordered, ended;
+	CUmemoryPool pool;
+	CUarray a;
+	cu_chunk h;
+
+	CU(cuMemAlloc_v2(&ended, 6 * MIB));
+	CU(cuMemAlloc_v2(&d, 4 * MIB));
+	CU(cuMemAlloc_v2(&small_one, 1000));
+	CU(cuArrayCreate_v2(&a, &flat));
+	CU(cuMemCreate(&h, 2 * MIB, &on_device, 0));
+	CU(cuMemAllocAsync(&ordered, 3 * MIB, NULL));
+	CU(cuMemFree_v2(ended));
+	CHECK(!find_row());
+	CU(cuMemsetD8_v2(d, 0, 4096));
+	row = find_row();
+	CHECK(row && is_kind(FM_MEM_PLAIN) == 4 * MIB && is_kind(FM_MEM_SMALL) == 2 * MIB);
+	CHECK(is_kind(FM_MEM_ARRAY) == 4 * MIB && is_kind(FM_MEM_VMM) == 2 * MIB);
+	CHECK(is_kind(FM_MEM_POOL) >= 3 * MIB && !is_kind(FM_MEM_CONTEXT));
+	CU(cuMemFree_v2(d));
+	CU(cuMemFree_v2(small_one));
+	CU(cuArrayDestroy(a));
+	CU(cuMemRelease(h));
+	CU(cuMemFreeAsync(ordered, NULL));
+	CU(cuStreamSynchronize(NULL));
+	CU(cuDeviceGetDefaultMemPool(&pool, dev));
+	CU(cuMemPoolTrimTo(pool, 0));
+	CHECK(!atomic_load(&row->claimed));
+}
+
 /* --- NVML --- */
 
 typedef int info_fn(nvmlDevice_t d, struct nvml_memory *m);
@@ -610,7 +644,7 @@ static const struct {
 } cases[] = {{"plain", plain}, {"small", small}, {"arrays", arrays}, {"pools", pools},
 	{"graphs", graphs}, {"handles", handles}, {"odd", odd}, {"contexts", contexts},
 	{"full", full}, {"pool_makes_room", pool_makes_room}, {"many", many}, {"threads", threads},
-	{"forks", forks}, {"nvml", nvml}, {"serve", serve}};
+	{"forks", forks}, {"nvml", nvml}, {"late", late}, {"serve", serve}};
 
 int main(int argc, char **argv)
 {
@@ -620,7 +654,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	open_device();
-	if (!row && strcmp(argv[argc - 1], "serve") != 0)
+	if (!row && strcmp(argv[argc - 1], "serve") != 0 && strcmp(argv[argc - 1], "late") != 0)
 		die("no ledger");
 	for (int i = 1; i < argc; i++) {
 		unsigned k = 0;

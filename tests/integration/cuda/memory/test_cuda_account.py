@@ -114,6 +114,12 @@ def no_limit(stack):
         check(native == ours, f"it is told {ours}, natively {native}")
 
 
+def before_there_is_a_client(stack):
+    """What was allocated before the first command counts when there is a client: with a daemon, and without one."""
+    for start in True, False:
+        run(world(stack, start=start), ("late",), limit=False)
+
+
 def nvml_alone(stack):
     """A program that asks NVML, and never CUDA, is told of the limit, too, and of what its group has."""
     fermata = world(stack)
@@ -128,4 +134,4 @@ def nvml_alone(stack):
 
 if __name__ == "__main__":
     main(kinds, odd_calls, limits, without_a_daemon, all_at_once, many, small_device, two_processes, no_limit,
-         nvml_alone)
+         before_there_is_a_client, nvml_alone)
