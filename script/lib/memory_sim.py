@@ -36,11 +36,11 @@ commands = 1 x 3ms
 """
 
 
-def simulate(lab, text, policies=POLICIES):
-    with tempfile.NamedTemporaryFile("w", suffix=".ini") as f:
+def simulate(lab, name, text, policies=POLICIES):
+    path = os.path.join(FOLDER, name + ".ini")
+    with open(path, "w", encoding="ascii") as f:
         f.write(text)
-        f.flush()
-        return simulate_file(lab, f.name, policies)
+    return simulate_file(lab, path, policies)
 
 
 def simulate_file(lab, path, policies=POLICIES):
@@ -53,7 +53,8 @@ def decoders(lab, context, dirty, overtime, policies):
     for memory, counts in ROWS:
         for count, turn in zip(counts, TURNS):
             text = WORKLOAD.format(turn=turn, memory=memory, context=context, count=count, dirty=dirty, overtime=overtime)
-            yield memory, count, turn, simulate(lab, text, policies)
+            name = f"{count}-in-{memory}-context-{context}-dirty-{dirty}-overtime-{overtime}"
+            yield memory, count, turn, simulate(lab, name, text, policies)
 
 
 def percent(result):
@@ -104,8 +105,7 @@ def print_urgent(lab):
     print("\nAll in memory, beside training: P99 8.7 ms; the goal for jit is 1.15 times that, and a quarter of `whole'.")
 
 
-def main():
-    lab = sys.argv[1]
+def main(lab):
     print("Predictions by script/memory-sim: virtual time, no device.")
     print("Throughput in percent of the same turns with all memory on the device; 8.5 GB a decoder, 39 GB/s each way while both")
     print("copy and 55 alone, commands 8 % slower beside copies. goal: what is to be reached on a device. wait: the longest.")
@@ -118,4 +118,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with tempfile.TemporaryDirectory() as temporary:
+        FOLDER = sys.argv[2] if len(sys.argv) > 2 else temporary
+        os.makedirs(FOLDER, exist_ok=True)
+        main(sys.argv[1])

@@ -34,6 +34,8 @@ struct member {
 	uint64_t resident; /* on the device */
 	uint64_t guarded;  /* of that: what nobody else gets, for it is pinned or requested */
 	uint64_t spare;    /* what may still go out, by its request */
+	uint64_t out;      /* of its set: what is on the host, */
+	uint64_t least;    /* and the smallest extent of that */
 };
 
 struct fm_mem_scratch {

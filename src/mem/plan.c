@@ -185,6 +185,8 @@ static void settle(struct fm_mem_plan *p, unsigned group)
 	p->group[group] = (struct fm_mem_state){.set = set_of(first_span(s, group)),
 		.missing = missing_of(first_span(s, group)),
 		.ready_at = s->w->now};
+	m->out = first_span(s, group)->bytes[HOST];
+	m->least = first_span(s, group)->least;
 	m->spare = g->running ? 0 : fm_sub_sat(m->resident, FM_MAX(g->request, m->guarded));
 	m->guarded = FM_MAX(m->guarded, FM_MIN(g->request, m->resident));
 	for (unsigned i = m->lo; i < m->hi; i++)
@@ -225,10 +227,10 @@ static void set_remote(struct fm_mem_plan *p)
 		uint64_t others = s->guarded - s->member[i].guarded;
 		uint64_t room = fm_sub_sat(s->w->capacity, others);
 
-		uint64_t out = first_span(s, i)->bytes[HOST];
+		uint64_t out = s->member[i].out;
 
 		g->remote = FM_MIN(fm_sub_sat(g->set, room), g->missing);
-		if (g->remote && out - FM_MIN(out, g->remote) < first_span(s, i)->least)
+		if (g->remote && out - FM_MIN(out, g->remote) < s->member[i].least)
 			g->remote = FM_MAX(g->remote, out); /* what is left is no extent */
 		if (!s->w->policy->moves)
 			g->remote = g->missing;

@@ -41,7 +41,7 @@ static FILE *compose(char *text, size_t cap, const uint8_t *data, size_t size)
 		strcpy(text, memory);
 	else
 		strcpy(text, *data & 0x80 ? json[*data % FM_ARRAY_LEN(json)]
-				  : heads[*data % FM_ARRAY_LEN(heads)]);
+					  : heads[*data % FM_ARRAY_LEN(heads)]);
 	head = strlen(text);
 	size = FM_MIN(size - 1, cap - head);
 	memcpy(text + head, data + 1, size);

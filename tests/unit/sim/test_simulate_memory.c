@@ -171,10 +171,10 @@ static void a_request_is_never_held(void **state)
 		w.plan.warmup = FM_S;
 		memory(&w, "jit", DEVICE(.memory = 2048 * MIB));
 		add(&w, GROUP(.memory = 768 * MIB, .arrival = FM_SIM_PERIODIC, .time.a = 50 * FM_MS,
-			       .phase = 10 * FM_MS, .request = requests * 768 * MIB, .gap = FM_MS,
-			       .dirty = 100, COMMANDS(5, FM_MS)));
+				.phase = 10 * FM_MS, .request = requests * 768 * MIB, .gap = FM_MS,
+				.dirty = 100, COMMANDS(5, FM_MS)));
 		add(&w, GROUP(.memory = 1664 * MIB, .gap = 10 * FM_MS, .dirty = 100,
-			       COMMANDS(10, FM_MS)));
+				COMMANDS(10, FM_MS)));
 		w.group[0].hints.value[FM_HINT_PRIORITY] = FM_PRIORITY_HIGH;
 		run(&w);
 		if (requests) {
@@ -200,7 +200,7 @@ static void groups_come_and_go(void **state)
 	memory(&w, "jit", DEVICE(.memory = 2048 * MIB, .context = 64 * MIB));
 	add(&w, GROUP(.count = 2, .memory = 900 * MIB, .gap = FM_MS, COMMANDS(4, FM_MS)));
 	add(&w, GROUP(.memory = 900 * MIB, .gap = FM_MS, .start = FM_S, .stop = 3 * FM_S,
-		       COMMANDS(4, FM_MS)));
+			COMMANDS(4, FM_MS)));
 	run(&w);
 	assert_true(w.r.device[0].moved.in > 0);
 	assert_true(w.r.group[1].jobs > 10);
@@ -226,14 +226,15 @@ static void random_plan(struct world *w, uint64_t seed)
 
 	plan(w, policies[rnd(&s, FM_ARRAY_LEN(policies))], 2 * FM_S);
 	w->plan.react = rnd(&s, 3) * 10 * FM_US;
-	memory(w, memories, DEVICE(.memory = 512 * MIB + rnd(&s, 2048) * MIB,
-				    .context = rnd(&s, 3) * 16 * MIB, .level = 1 + (uint32_t)rnd(&s, 3),
-				    .copy_cost = (uint32_t)rnd(&s, 3) * 10, .slots = 1 + (uint32_t)rnd(&s, 2),
-				    .link = {5 * GB, 4 * GB, 8 * GB, rnd(&s, 2) * FM_MS}));
+	memory(w, memories,
+		DEVICE(.memory = 512 * MIB + rnd(&s, 2048) * MIB, .context = rnd(&s, 3) * 16 * MIB,
+			.level = 1 + (uint32_t)rnd(&s, 3), .copy_cost = (uint32_t)rnd(&s, 3) * 10,
+			.slots = 1 + (uint32_t)rnd(&s, 2),
+			.link = {5 * GB, 4 * GB, 8 * GB, rnd(&s, 2) * FM_MS}));
 	w->plan.memory.keep = rnd(&s, 2);
 	w->plan.memory.overtime = rnd(&s, 2);
 	device(w, DEVICE(.memory = rnd(&s, 2) * 1024 * MIB, .host = UINT64_MAX,
-			.link = {5 * GB, 4 * GB, 8 * GB, 0}));
+			  .link = {5 * GB, 4 * GB, 8 * GB, 0}));
 	for (unsigned n = 2 + (unsigned)rnd(&s, 4); n--;) {
 		struct fm_sim_group g = GROUP(.count = 1 + (uint32_t)rnd(&s, 3),
 			.memory = rnd(&s, 4) * 200 * MIB, .gap = rnd(&s, 3) * 4 * FM_MS,
