@@ -225,9 +225,7 @@ static void set_remote(struct fm_mem_plan *p)
 	for (unsigned i = 0; i < s->w->groups; i++) {
 		struct fm_mem_state *g = &p->group[i];
 		uint64_t others = s->guarded - s->member[i].guarded;
-		uint64_t room = fm_sub_sat(s->w->capacity, others);
-
-		uint64_t out = s->member[i].out;
+		uint64_t room = fm_sub_sat(s->w->capacity, others), out = s->member[i].out;
 
 		g->remote = FM_MIN(fm_sub_sat(g->set, room), g->missing);
 		if (g->remote && out - FM_MIN(out, g->remote) < s->member[i].least)

@@ -27,6 +27,7 @@ static uint64_t unit_of(const char *s)
 	return strcmp(s + 1, "B") ? 0 : decimal;
 }
 
+/* Unlike fm_parse_size() it takes GB, too: links are told in powers of 1000, and so are models. */
 int workload_size(const char *word, uint64_t *bytes, struct fm_err *err)
 {
 	unsigned __int128 whole = 0, part = 0, scale = 1, sum;

@@ -17,7 +17,7 @@ fail()
 }
 
 sources="src/mem/*.c src/policy/*.c src/sched/*.c src/rta/random.c src/sim/[!l]*.c src/trace/event.c src/trace/file_write.c src/ini/*.c
-	src/base/err.c src/base/hist.c src/base/nearest.c src/base/parse.c src/model/workload.c src/model/workload_finish.c
+	src/base/err.c src/base/hist.c src/base/nearest.c src/base/parse.c src/base/size.c src/model/workload.c src/model/workload_finish.c
 	src/model/workload_keys.c src/model/workload_memory.c src/model/workload_trace.c src/model/workload_value.c src/lab/simulate_csv.c src/lab/simulate_memory_csv.c src/lab/simulate_names.c
 	src/cmd/outfile.c src/lab/simulate_out.c src/lab/simulate_svg.c src/lab/simulate_trace.c src/cmd/table.c tests/fakes/elsewhere/*.c"
 
