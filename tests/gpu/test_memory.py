@@ -91,17 +91,13 @@ def by_nvml():
 
 
 def committed(fermata, pid):
-    """Bytes of a process by Fermata's account, on all its devices."""
-    memory = json.loads(fermata.cli("ps", "--memory", "--json").stdout)
-    mine = [c for c in memory["clients"] if c["pid"] == pid]
-    return sum(c["claimed"] for c in mine)
+    """Bytes of a program's own group by Fermata's account, on all its devices."""
+    return sum(m["committed_bytes"] for m in fermata.group(pid)["memory"])
 
 
 def counted_as_nvml_counts(stack):
     """Within 5 %, contexts included."""
     fermata = Fermata(stack)
-    if "--memory" not in fermata.cli("ps", "--help").stdout:
-        raise Skip("ps does not tell of memory in this build")
     programs = [fermata.program(work("hold", mib), "--memory-limit", "16G") for mib in (1024, 3072)]
     for p in programs:
         p.line("{", seconds=200)
