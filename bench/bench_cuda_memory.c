@@ -9,8 +9,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define MORE(X)                                                          \
-	X(cuMemHostAlloc, (void **, size_t, unsigned))                   \
+#define MORE(X)                                                             \
+	X(cuMemHostAlloc, (void **, size_t, unsigned))                      \
 	X(cuMemsetD32Async, (unsigned long long, unsigned, size_t, stream)) \
 	X(cuMemcpyDtoHAsync_v2, (void *, unsigned long long, size_t, stream))
 
