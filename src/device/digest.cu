@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The digest of digest.h as a device computes it; make-images makes digest_image.c of it. A tile is 1024 words of 16
-// bytes; thread t of a block has the strip of words t, t + 256, t + 512 and t + 768. digest.c is the same in C.
+// The digest of digest.h as a device computes it; make-images makes digest_image.c of it. Parts of the same size
+// follow each other, and each has blocks of its own: a row of the grid. A tile is 1024 words of 16 bytes; thread t of a
+// block has the strip of words t, t + 256, t + 512 and t + 768. digest.c is the same in C.
 typedef unsigned u32;
 typedef unsigned long long u64;
 
@@ -42,6 +43,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 	u64 sum[LANES] = {0};
 	u32 ones = 0;
 
+	p += blockIdx.y * tiles * 4 * THREADS;
+	d += blockIdx.y;
 	for (u64 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
 		const uint4 *strip = p + tile * 4 * THREADS + threadIdx.x;
 		u64 number = (tile * THREADS + threadIdx.x) * 0x9e3779b97f4a7c15ull;

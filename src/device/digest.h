@@ -53,8 +53,9 @@ static inline bool fm_digest_equal(const struct fm_digest *a, const struct fm_di
 }
 
 /* The kernel: fermata_digest(const void *p, uint64_t tiles, struct fm_digest *d, struct
- * fm_digest_key key), of any number of blocks. Made of digest.cu by make-images: machine code, and
- * text for what comes later. */
+ * fm_digest_key key). The grid has a row of any number of blocks for each part: parts of so many
+ * tiles follow each other, and have a digest each. Made of digest.cu by make-images: machine code,
+ * and text for what comes later. */
 extern const unsigned char fm_digest_image[];
 extern const size_t fm_digest_image_size;
 #define FM_DIGEST_KERNEL "fermata_digest"

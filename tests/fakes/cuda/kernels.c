@@ -330,8 +330,9 @@ static void digest(const struct fk_block *b)
 	} p;
 
 	memcpy(&p, b->params, sizeof(p));
-	if (!b->x)
-		fm_digest_add((struct fm_digest *)(uintptr_t)p.out, &p.key, pointer(p.p),
+	for (unsigned i = 0; !b->number && i < b->launch->grid[1]; i++)
+		fm_digest_add((struct fm_digest *)(uintptr_t)p.out + i, &p.key,
+			(char *)pointer(p.p) + i * p.tiles * FM_DIGEST_TILE,
 			p.tiles * FM_DIGEST_TILE);
 }
 

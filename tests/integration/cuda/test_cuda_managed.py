@@ -94,6 +94,30 @@ def goes_out_and_comes_back(stack):
     p.ends()
 
 
+def counters(fermata, p):
+    rows = json.loads(fermata.cli("ps", "--memory", "--json").stdout)
+    rows = rows["groups"] if isinstance(rows, dict) else rows
+    return next(r["memory"][0] for r in rows if str(p.pid) in r["name"])
+
+
+def keeps_what_has_not_changed(stack):
+    """The second time nothing is copied to the host, then what has changed; never what is all zeros."""
+    fermata = world(stack)
+    p = filled(fermata)
+    moved, kept = [], []
+    for then in (["check 1"], ["check 1", "fill 3", "check 3"], ["check 3"]):
+        out(fermata, p)
+        row = counters(fermata, p)
+        moved.append(row["moved_out_bytes"])
+        kept.append(row["kept_bytes"])
+        back(fermata, p)
+        p.do(*then)
+    p.ends()
+    check(moved[0] >= 27 * MIB and moved[1] == moved[0], f"out: {moved}")
+    check(kept[1] >= kept[0] + moved[0], f"kept: {kept}")
+    check(moved[2] > moved[1], f"what has changed is copied: {moved}")
+
+
 def answers_while_it_is_out(stack):
     """What is asked about memory needs no memory; and what is behind the gate runs when it is back."""
     fermata = world(stack)
@@ -351,6 +375,7 @@ def calls_that_fail_once(stack):
 
 main(
     goes_out_and_comes_back,
+    keeps_what_has_not_changed,
     answers_while_it_is_out,
     refuses_what_is_not_managed,
     refuses_ranks_and_drivers,

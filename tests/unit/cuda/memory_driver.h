@@ -47,6 +47,7 @@ static struct {
 	bool failed;
 	char failed_name[32];
 	unsigned reserve_most_shift; /* reservations of more fail */
+	bool stands;                 /* what is launched does not end */
 	bool makes_room;             /* one look later the device has room */
 	bool stop;
 } dev;
@@ -66,6 +67,11 @@ static bool fails(const char *name)
 	} while (0)
 
 #define BASE ((CUdeviceptr)1 << 44)
+
+static bool in_arena(CUdeviceptr at)
+{
+	return at - BASE < (CUdeviceptr)1 << 42;
+}
 
 static fm_cu_result reserve_(
 	CUdeviceptr *at, size_t size, size_t align, CUdeviceptr wish, uint64_t f)
@@ -175,12 +181,14 @@ static void run_copy(void)
 	typeof(dev.copy[0]) *c = &dev.copy[dev.done++ % COPIES];
 
 	for (size_t i = 0; i < c->size; i += PAGE) {
-		if (c->out)
+		if (!c->host)
+			memset(marks(c->at + i), 0, MARK);
+		else if (c->out)
 			memcpy(c->host + i, marks(c->at + i), MARK);
 		else
 			memcpy(marks(c->at + i), c->host + i, MARK);
 	}
-	dev.copied += c->size;
+	dev.copied += c->host ? c->size : 0;
 }
 static fm_cu_result put(char *host, CUdeviceptr at, size_t size, bool out)
 {
@@ -197,6 +205,10 @@ static fm_cu_result out_(void *to, CUdeviceptr from, size_t size, CUstream s)
 {
 	(void)s;
 	FAILS();
+	if (!in_arena(from)) { /* of alloc_(), which is the host's */
+		memcpy(to, (void *)(uintptr_t)from, size);
+		return 0;
+	}
 	return put(to, from, size, true);
 }
 static fm_cu_result in_(CUdeviceptr to, const void *from, size_t size, CUstream s)
@@ -204,6 +216,79 @@ static fm_cu_result in_(CUdeviceptr to, const void *from, size_t size, CUstream 
 	(void)s;
 	FAILS();
 	return put((char *)from, to, size, false);
+}
+static fm_cu_result fill_(CUdeviceptr to, unsigned value, size_t n, CUstream s)
+{
+	(void)s;
+	FAILS();
+	assert_int_equal(value, 0);
+	if (in_arena(to))
+		return put(NULL, to, n * 4, false);
+	memset((void *)(uintptr_t)to, 0, n * 4);
+	return 0;
+}
+static fm_cu_result alloc_(CUdeviceptr *at, size_t size)
+{
+	FAILS();
+	*at = (CUdeviceptr)(uintptr_t)malloc(size);
+	assert_false(in_arena(*at));
+	return 0;
+}
+static fm_cu_result free_(CUdeviceptr at)
+{
+	free((void *)(uintptr_t)at);
+	return 0;
+}
+static fm_cu_result host_alloc_(void **at, size_t size, unsigned flags)
+{
+	(void)flags;
+	FAILS();
+	*at = malloc(size);
+	return 0;
+}
+static fm_cu_result host_free_(void *at)
+{
+	free(at);
+	return 0;
+}
+static fm_cu_result module_load_(CUmodule *module, const void *image)
+{
+	FAILS();
+	assert_ptr_equal(image, fm_digest_image);
+	*module = (CUmodule)16;
+	return 0;
+}
+static fm_cu_result module_function_(CUfunction *f, CUmodule module, const char *name)
+{
+	FAILS();
+	assert_ptr_equal(module, (CUmodule)16);
+	assert_string_equal(name, FM_DIGEST_KERNEL);
+	*f = (CUfunction)24;
+	return 0;
+}
+/* Of the marks: a page is as good as a tile of them. */
+static fm_cu_result launch_(
+	const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)
+{
+	static _Alignas(16) char tile[FM_DIGEST_TILE];
+	CUdeviceptr at = *(CUdeviceptr *)params[0], out = *(CUdeviceptr *)params[2];
+	uint64_t tiles = *(uint64_t *)params[1];
+
+	FAILS();
+	assert_ptr_equal(f, (CUfunction)24);
+	assert_null(extra);
+	for (unsigned i = 0; tiles && i < config->grid[1]; i++) {
+		memcpy(tile, marks(at + i * PAGE), MARK);
+		fm_digest_add(
+			(struct fm_digest *)(uintptr_t)out + i, params[3], tile, sizeof(tile));
+	}
+	return 0;
+}
+static fm_cu_result stream_query_(CUstream s)
+{
+	(void)s;
+	FAILS();
+	return dev.stands ? FM_CU_ERROR_NOT_READY : 0;
 }
 static fm_cu_result event_create_(CUevent *e, unsigned flags)
 {
@@ -300,6 +385,15 @@ static const struct fm_cu_driver driver = {
 	.event_destroy = event_destroy_,
 	.event_record = record_,
 	.event_query = query_,
+	.fill = fill_,
+	.mem_alloc = alloc_,
+	.mem_free = free_,
+	.host_alloc = host_alloc_,
+	.host_free = host_free_,
+	.module_load = module_load_,
+	.module_function = module_function_,
+	.launch = launch_,
+	.stream_query = stream_query_,
 };
 
 static int claim_(void *cookie, uint64_t bytes, unsigned pinned)

@@ -82,6 +82,9 @@
 /* [threads] Host memory is populated by so many at most. More: it is ready earlier, at the cost of
  * the processors that the program uses. */
 #define FM_CU_POPULATE_THREADS 8
+/* [time] Digests of memory that goes out are ready after a few milliseconds. If they are not after
+ * this time, something of the program is in front of them. */
+#define FM_CU_DIGEST_MOST (5 * FM_S)
 /* [bytes] Of host memory, so much is left to others. */
 #define FM_CU_HOST_LEFT ((uint64_t)256 << 20)
 

@@ -82,6 +82,7 @@ int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu
 	fm_cu_host_init(&a->host, use->host_most);
 	rc = init(a);
 	if (!rc) {
+		a->digests = use->keeps ? fm_cu_digests_create(cu) : NULL;
 		*arena = a;
 		return 0;
 	}
@@ -97,6 +98,8 @@ CUcontext fm_cu_arena_context(const struct fm_cu_arena *a)
 
 void fm_cu_arena_context_is(struct fm_cu_arena *a, CUcontext ctx)
 {
+	a->digests = a->use.keeps ? fm_cu_digests_create(a->cu) : NULL;
+	a->digests_off = false;
 	atomic_store(&a->ctx, ctx);
 }
 
@@ -131,12 +134,16 @@ void fm_cu_arena_context_gone(struct fm_cu_arena *a)
 	forget_blocks(a);
 	end_chunks(a);
 	fm_cu_host_trim(&a->host, NULL);
+	fm_cu_digests_end(a->digests, true);
+	a->digests = NULL;
 	atomic_store(&a->ctx, NULL);
 	pthread_mutex_unlock(&a->lock);
 }
 
 void fm_cu_arena_destroy(struct fm_cu_arena *a)
 {
+	fm_cu_digests_end(a->digests, false);
+	a->digests = NULL;
 	fm_cu_arena_context_gone(a);
 	a->cu->mem_unreserve(a->base, a->size);
 	munmap(a->table, a->size / FM_CU_PAGE * sizeof(*a->table));

@@ -20,6 +20,8 @@ struct fm_cu_arena_use {
 	void (*unclaim)(void *cookie, uint64_t bytes, unsigned pinned);
 	void *cookie;
 	uint64_t host_most; /* bytes of the host */
+	bool keeps; /* the host keeps copies of what has come in, and what is unchanged stays there
+		       when it goes out again (digests.h) */
 };
 
 /* An arena for a device and a context of it, which is current. 0; -ENOMEM: the driver reserves no
@@ -33,7 +35,7 @@ void fm_cu_arena_destroy(struct fm_cu_arena *a);
 CUcontext fm_cu_arena_context(const struct fm_cu_arena *a);
 /* The context has ended, and all blocks with it. */
 void fm_cu_arena_context_gone(struct fm_cu_arena *a);
-/* The arena is empty, and has a context from now on. */
+/* The arena is empty, and has a context from now on, which is current. */
 void fm_cu_arena_context_is(struct fm_cu_arena *a, CUcontext ctx);
 /* The addresses never change. */
 struct fm_cu_range {

@@ -3,6 +3,7 @@
 #pragma once
 #include "arena.h"
 #include "chunk.h"
+#include "digests.h"
 #include "places.h"
 #include <pthread.h>
 
@@ -58,6 +59,8 @@ struct fm_cu_arena {
 	unsigned spares;
 	uint64_t spare_pages;
 	struct fm_cu_host_pool host;
+	struct fm_cu_digests *digests; /* NULL, or off: everything is copied, and nothing kept */
+	bool digests_off;
 };
 
 /* Ids of blocks: the driver's own are small numbers. */

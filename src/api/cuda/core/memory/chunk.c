@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chunk.h"
 #include "arena_internal.h"
+#include "digests.h"
 #include <errno.h>
 
 static bool take_spare(struct fm_cu_arena *a, struct fm_cu_chunk *c)
@@ -79,4 +80,11 @@ int fm_cu_chunk_unmap(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool keep)
 	}
 	c->made = false;
 	return 0;
+}
+
+void fm_cu_chunk_let_go(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	fm_cu_host_give(&a->host, &c->host);
+	fm_cu_pages_forget(c);
+	c->held = 0;
 }

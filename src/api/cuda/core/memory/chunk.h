@@ -14,6 +14,7 @@
 #define FM_CU_CHUNK_PAGES 64u
 
 struct fm_cu_arena;
+struct fm_cu_page_digests;
 
 struct fm_cu_chunk {
 	struct fm_list all; /* of the arena, by age */
@@ -27,10 +28,13 @@ struct fm_cu_chunk {
 	bool away;      /* the content is on the host; what is mapped, if anything, is not it */
 	unsigned stays; /* nonzero: pinned for that reason, and never moved */
 	uint64_t used;  /* pages that belong to somebody. Others have no content */
-	uint64_t out;   /* pages whose content is on the host: there one behind the other, */
-	struct fm_cu_host_run host; /* in this run */
-	unsigned waits;             /* pieces of it that are being copied */
-	bool queued;                /* all of its pieces have been put */
+	uint64_t out;   /* while it is away: pages whose content is on the host, */
+	uint64_t zero;  /* and pages that were all zeros */
+	uint64_t held;  /* pages that have a place on the host: there one behind the other, */
+	struct fm_cu_host_run host;         /* in this run, also while the chunk is on the device */
+	struct fm_cu_page_digests *digests; /* digests.h; may be NULL */
+	unsigned waits;                     /* pieces of it that are being copied */
+	bool queued;                        /* all of its pieces have been put */
 };
 
 static inline size_t fm_cu_chunk_size(const struct fm_cu_chunk *c)
@@ -42,6 +46,9 @@ static inline bool fm_cu_chunk_here(const struct fm_cu_chunk *c)
 {
 	return c->made && c->mapped && c->reachable && !c->away;
 }
+
+/* The chunk has no place on the host any more. */
+void fm_cu_chunk_let_go(struct fm_cu_arena *a, struct fm_cu_chunk *c);
 
 /* 0: memory of the device is mapped at its address. -ENOMEM: the device has none left. -EIO: the
  * driver refuses. Then everything that was done is undone, as far as the driver lets us. */

@@ -126,32 +126,38 @@ void fm_cu_move_end(struct fm_cu_move *m, bool context_gone)
 /* If the driver does not unmap it, or not for now, its content is where it was. */
 static int went_out(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
+	uint64_t went = fm_cu_pages_same(c, c->out), pages = (uint64_t)__builtin_popcountll(c->out);
+	uint64_t kept = (uint64_t)__builtin_popcountll(went | c->zero);
 	int rc = m->failed;
 
 	if (!rc)
 		rc = fm_cu_chunk_unmap(m->a, c, false);
 	c->away = !c->mapped;
 	if (!c->away) {
-		fm_cu_host_give(&m->a->host, &c->host);
-		c->out = 0;
+		fm_cu_chunk_let_go(m->a, c);
+		c->out = c->zero = 0;
 		return rc;
 	}
-	m->ops.moved(m->ops.cookie, true, (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE);
+	fm_cu_pages_copied(c, c->out);
+	m->ops.moved(m->ops.cookie, true,
+		(pages - (uint64_t)__builtin_popcountll(went)) * FM_CU_PAGE, kept * FM_CU_PAGE);
 	return rc;
 }
 
+/* The copy on the host stays, as long as it is known to be one. */
 static int came_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
-	uint64_t bytes = (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;
+	uint64_t bytes = (uint64_t)__builtin_popcountll(c->out & c->used) * FM_CU_PAGE;
 
 	if (m->failed) {
 		fm_cu_chunk_unmap(m->a, c, false);
 		return m->failed;
 	}
 	c->away = false;
-	c->out = 0;
-	fm_cu_host_give(&m->a->host, &c->host);
-	m->ops.moved(m->ops.cookie, false, bytes);
+	c->out = c->zero = 0;
+	if (!c->digests || !c->digests->known)
+		fm_cu_chunk_let_go(m->a, c);
+	m->ops.moved(m->ops.cookie, false, bytes, 0);
 	return 0;
 }
 
@@ -198,14 +204,21 @@ static int reap(struct fm_cu_move *m, struct lane *l, bool all)
 	return rc;
 }
 
+/* Where the content of an address of the chunk has its place on the host. */
+static char *on_the_host(const struct fm_cu_chunk *c, size_t at)
+{
+	unsigned page = (unsigned)(at / FM_CU_PAGE);
+	uint64_t before = c->held & (fm_cu_run_mask(0, page + 1) >> 1);
+
+	return fm_cu_host_at(&c->host) + (size_t)__builtin_popcountll(before) * FM_CU_PAGE +
+	       at % FM_CU_PAGE;
+}
+
 static int put_piece(
 	struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c, size_t at, size_t size)
 {
 	const struct fm_cu_driver *cu = m->a->cu;
-	unsigned page = (unsigned)(at / FM_CU_PAGE), slot;
-	uint64_t before = c->out & (fm_cu_run_mask(0, page + 1) >> 1);
-	char *host = fm_cu_host_at(&c->host) + (size_t)__builtin_popcountll(before) * FM_CU_PAGE +
-		     at % FM_CU_PAGE;
+	unsigned slot;
 	int rc = 0;
 
 	while (l->n == FM_CU_PIECES && !rc) {
@@ -216,8 +229,12 @@ static int put_piece(
 	if (rc)
 		return rc;
 	slot = (l->head + l->n) % FM_CU_PIECES;
-	rc = l == &m->out ? cu->copy_to_host(host, c->at + at, size, l->stream)
-			  : cu->copy_to_device(c->at + at, host, size, l->stream);
+	if (l == &m->out)
+		rc = cu->copy_to_host(on_the_host(c, at), c->at + at, size, l->stream);
+	else if (c->zero >> at / FM_CU_PAGE & 1)
+		rc = cu->fill(c->at + at, 0, size / 4, l->stream);
+	else
+		rc = cu->copy_to_device(c->at + at, on_the_host(c, at), size, l->stream);
 	if (!rc)
 		rc = cu->event_record(l->piece[slot].event, l->stream);
 	if (rc)
@@ -228,6 +245,19 @@ static int put_piece(
 	return 0;
 }
 
+static int put_pages(
+	struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c, unsigned first, unsigned n)
+{
+	size_t from = first * FM_CU_PAGE, end = from + n * FM_CU_PAGE;
+	int rc = 0;
+
+	for (size_t size; !rc && from < end; from += size) {
+		size = FM_MIN(FM_CU_PIECE, end - from);
+		rc = put_piece(m, l, c, from, size);
+	}
+	return rc;
+}
+
 /* All pieces of a chunk. After an error, those under way are waited for. */
 static int put_chunk(struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c, uint64_t pages)
 {
@@ -235,14 +265,11 @@ static int put_chunk(struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c
 	int first, rc = 0;
 
 	c->queued = false;
-	while (!rc && (first = fm_cu_run_next(pages, &at, &n)) >= 0) {
-		size_t from = (size_t)first * FM_CU_PAGE, end = from + n * FM_CU_PAGE;
-
-		for (size_t size; !rc && from < end; from += size) {
-			size = FM_MIN(FM_CU_PIECE, end - from);
-			rc = put_piece(m, l, c, from, size);
-		}
-	}
+	while (!rc && (first = fm_cu_run_next(pages & ~c->zero, &at, &n)) >= 0)
+		rc = put_pages(m, l, c, (unsigned)first, n);
+	at = 0;
+	while (!rc && (first = fm_cu_run_next(pages & c->zero, &at, &n)) >= 0)
+		rc = put_pages(m, l, c, (unsigned)first, n);
 	c->queued = true;
 	if (rc) {
 		give_up(m, l); /* a copy without its event, too */
@@ -255,18 +282,48 @@ static int put_chunk(struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c
 
 /* --- all chunks --- */
 
+/* A copy of what is on the device makes room for what is to go out. */
+static bool drop_a_copy(struct fm_cu_arena *a)
+{
+	struct fm_cu_chunk *c;
+
+	fm_list_each (c, &a->chunks, all) {
+		if (!c->held || c->away || c->waits)
+			continue;
+		fm_cu_chunk_let_go(a, c);
+		return true;
+	}
+	return false;
+}
+
+/* A place on the host for these pages: the one that the chunk has, or another. */
+static int take_place(struct fm_cu_arena *a, struct fm_cu_chunk *c, uint64_t pages)
+{
+	unsigned n = (unsigned)__builtin_popcountll(pages);
+
+	if (!(pages & ~c->held))
+		return 0;
+	fm_cu_chunk_let_go(a, c);
+	while (fm_cu_host_take(&a->host, a->cu, n, &c->host))
+		if (!drop_a_copy(a))
+			return -ENOMEM;
+	c->held = pages;
+	return 0;
+}
+
 static int one_out(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
-	unsigned pages = (unsigned)__builtin_popcountll(c->used);
+	uint64_t zero = fm_cu_pages_zero(c, c->used), pages = c->used & ~zero;
 
 	if (c->away) /* of an attempt that failed, something may be left on the device */
 		return fm_cu_chunk_unmap(m->a, c, false);
 	if (c->stays || !c->mapped)
 		return 0;
-	if (pages && fm_cu_host_take(&m->a->host, m->a->cu, pages, &c->host))
+	if (take_place(m->a, c, pages))
 		return -ENOMEM;
-	c->out = c->used;
-	return put_chunk(m, &m->out, c, c->out);
+	c->out = pages;
+	c->zero = zero;
+	return put_chunk(m, &m->out, c, pages & ~fm_cu_pages_same(c, pages));
 }
 
 /* The memory that it needs may be another process's just now. */
@@ -293,7 +350,7 @@ static int one_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	if (!c->away)
 		return 0;
 	rc = map_when_there_is_room(m, c);
-	return rc ? rc : put_chunk(m, &m->in, c, c->out & c->used);
+	return rc ? rc : put_chunk(m, &m->in, c, (c->out | c->zero) & c->used);
 }
 
 static int each_chunk(struct fm_cu_move *m, struct lane *l,
@@ -314,6 +371,24 @@ static int each_chunk(struct fm_cu_move *m, struct lane *l,
 	return rc ? rc : late;
 }
 
+/* Without them everything is copied. */
+static int take_digests(struct fm_cu_move *m)
+{
+	struct fm_cu_arena *a = m->a;
+	struct fm_cu_chunk *c;
+	int rc = a->digests && !a->digests_off ? fm_cu_digests_take(a, a->digests, &m->ops) : 0;
+
+	if (!rc)
+		return 0;
+	/* It cannot be ended here: that waits for the device. */
+	a->digests_off = true;
+	fm_list_each (c, &a->chunks, all)
+		if (c->digests)
+			c->digests->fresh = false;
+	/* What has not ended may read this memory yet. */
+	return rc == -EBUSY ? -EIO : 0;
+}
+
 int fm_cu_move_out(struct fm_cu_move *m)
 {
 	int rc;
@@ -322,6 +397,8 @@ int fm_cu_move_out(struct fm_cu_move *m)
 		return -ECANCELED;
 	fm_cu_spares_drop(m->a);
 	rc = make_ready(m);
+	if (!rc)
+		rc = take_digests(m);
 	if (!rc)
 		rc = each_chunk(m, &m->out, one_out);
 	leave(m);
@@ -341,10 +418,20 @@ int fm_cu_move_in(struct fm_cu_move *m)
 	return rc;
 }
 
-void fm_cu_move_trim(struct fm_cu_move *m)
+bool fm_cu_move_trim(struct fm_cu_move *m)
 {
+	struct fm_cu_arena *a = m->a;
+	bool left;
+
 	if (!enter(m))
-		return;
-	fm_cu_host_trim(&m->a->host, m->a->cu);
+		return true;
+	pthread_mutex_lock(&a->lock);
+	if (!a->host.has_room(a->host.bytes))
+		while (drop_a_copy(a))
+			;
+	fm_cu_host_trim(&a->host, a->cu);
+	left = a->host.bytes;
+	pthread_mutex_unlock(&a->lock);
 	leave(m);
+	return left;
 }

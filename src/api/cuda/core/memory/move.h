@@ -2,7 +2,8 @@
 /*
  * An arena's memory goes to the host, and comes back. Out: a chunk is copied to the host, then
  * unmapped and given back to the driver. In: memory is made and mapped at the same address, then
- * the content is copied straight there. Nothing is copied that belongs to no block.
+ * the content is copied straight there. Nothing is copied that belongs to no block, is all zeros,
+ * or is as the copy that the host has kept (digests.h).
  *
  * The caller sees to it that the device runs nothing of the program meanwhile, and that nobody
  * allocates, frees, or names these addresses to the driver, from the first chunk that goes out
@@ -21,8 +22,9 @@ struct fm_cu_move;
 struct fm_cu_move_ops {
 	/* May it go on? Asked all the time. */
 	bool (*goes_on)(void *cookie);
-	/* So many bytes have gone out or come in. */
-	void (*moved)(void *cookie, bool out, uint64_t bytes);
+	/* So many bytes have gone out or come in; of those that went, so many more without a copy.
+	 */
+	void (*moved)(void *cookie, bool out, uint64_t bytes, uint64_t kept);
 	/* Around calls of the driver. False: one of them might wait for the device. */
 	bool (*enter)(void *cookie);
 	void (*leave)(void *cookie);
@@ -40,5 +42,6 @@ void fm_cu_move_end(struct fm_cu_move *m, bool context_gone);
 int fm_cu_move_out(struct fm_cu_move *m);
 /* 0: all of it is in. -ENOMEM: the device has no room, and it does not go on. -ECANCELED, -EIO. */
 int fm_cu_move_in(struct fm_cu_move *m);
-/* Host memory that holds nothing goes back to the system. */
-void fm_cu_move_trim(struct fm_cu_move *m);
+/* Host memory that holds nothing goes back to the system; so do copies of what is on the device, if
+ * the machine does not have as much left again. True: there are still such copies. */
+bool fm_cu_move_trim(struct fm_cu_move *m);

@@ -85,17 +85,16 @@ void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 		a->slab_pages += c->pages;
 	c->slab = true;
 	c->used = 0;
-	if (c->away) {
-		fm_cu_host_give(&a->host, &c->host);
-		c->away = false;
-		c->out = 0;
-	}
+	fm_cu_chunk_let_go(a, c);
+	c->away = false;
+	c->out = c->zero = 0;
 	if (fm_cu_chunk_unmap(a, c, true))
 		return;
 	a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), c->stays);
 	a->slab_pages -= c->pages;
 	fm_list_del(&c->all);
 	fm_cu_places_give(&a->places, c->page, c->pages);
+	free(c->digests);
 	free(c);
 }
 

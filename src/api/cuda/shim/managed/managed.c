@@ -157,11 +157,19 @@ static uint64_t host_most(void)
 	return fm_cu_host_most();
 }
 
+/* Does unchanged memory stay on the host? */
+static bool keeps(void)
+{
+	const char *said = secure_getenv("FERMATA_MEMORY_KEEP");
+
+	return !said || strcmp(said, "0") != 0;
+}
+
 /* Lock held. */
 static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *at)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	const struct fm_cu_arena_use use = {claim, unclaim, m, host_most()};
+	const struct fm_cu_arena_use use = {claim, unclaim, m, host_most(), keeps()};
 	struct fm_cu_arena *a = NULL;
 
 	m->dev = at->dev;

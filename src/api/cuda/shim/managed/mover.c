@@ -106,13 +106,15 @@ static bool goes_on(void *device)
 								      : goes_out(device);
 }
 
-static void moved(void *device, bool out, uint64_t bytes)
+static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 {
 	struct fm_cuda_managed *m = device;
 	struct fm_ledger_device *d = fm_account_row(fm_shim_has_client(), m->row);
 
 	if (d)
 		atomic_fetch_add(out ? &d->went_out : &d->came_in, bytes);
+	if (d)
+		atomic_fetch_add(&d->kept, kept);
 	moves.until = fm_add_sat(fm_now(), ROOM_MOST);
 	fm_cuda_managed_tell(m);
 }
@@ -179,11 +181,10 @@ static int move_all(int (*move)(struct fm_cu_move *m))
 	return g.rc;
 }
 
-static void trim_one(struct fm_cuda_managed *m, void *arg)
+static void trim_one(struct fm_cuda_managed *m, void *left)
 {
-	(void)arg;
 	if (moves.move[m->dev])
-		fm_cu_move_trim(moves.move[m->dev]);
+		*(bool *)left |= fm_cu_move_trim(moves.move[m->dev]);
 }
 
 static bool has_work(const struct fm_cuda_queue *q)
@@ -197,6 +198,7 @@ static uint64_t trim(void)
 {
 	struct fm_xq *busy[FM_BOARD_SLOTS];
 	uint64_t now = fm_now();
+	bool left = false;
 	size_t n;
 
 	if (!moves.trim_at)
@@ -208,9 +210,9 @@ static uint64_t trim(void)
 		fm_xq_unref(busy[i]);
 	if (n)
 		return TRIM_LOOK;
-	fm_cuda_managed_each(trim_one, NULL);
-	moves.trim_at = 0;
-	return FM_NEVER;
+	fm_cuda_managed_each(trim_one, &left);
+	moves.trim_at = left ? now + HOST_KEPT : 0;
+	return left ? HOST_KEPT : FM_NEVER;
 }
 
 /* --- out and in --- */

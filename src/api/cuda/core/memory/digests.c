@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "digests.h"
+#include "api/cuda/core/cuda.h"
+#include "api/cuda/core/tune.h"
+#include "arena_internal.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+/* Pages of one go. */
+#define PAGES  8192u
+#define BLOCKS 8u /* of a page */
+
+struct fm_cu_digests {
+	const struct fm_cu_driver *cu;
+	CUfunction kernel;
+	CUstream stream;
+	CUdeviceptr out;        /* of the device, */
+	struct fm_digest *host; /* and what is copied from there */
+	struct fm_digest_key key;
+};
+
+static bool has_driver(const struct fm_cu_driver *cu)
+{
+	return cu->module_load && cu->module_function && cu->launch && cu->fill && cu->mem_alloc &&
+	       cu->mem_free && cu->host_alloc && cu->host_free && cu->copy_to_host &&
+	       cu->stream_create && cu->stream_destroy && cu->stream_query &&
+	       cu->stream_synchronize;
+}
+
+static void draw_key(struct fm_digest_key *key)
+{
+	uint64_t random[2] = {fm_now(), (uintptr_t)key};
+
+	/* Without random numbers it is a key all the same. */
+	if (getrandom(random, sizeof(random), GRND_NONBLOCK) < 0)
+		random[1] ^= (uintptr_t)&random;
+	fm_digest_key(key, random);
+}
+
+static int launch(struct fm_cu_digests *d, CUdeviceptr at, unsigned pages, unsigned first)
+{
+	const struct fm_cu_launch_config config = {.grid = {BLOCKS, FM_MAX(pages, 1u), 1},
+		.block = {FM_DIGEST_THREADS, 1, 1},
+		.stream = d->stream};
+	uint64_t tiles = pages ? FM_CU_PAGE / FM_DIGEST_TILE : 0;
+	CUdeviceptr out = d->out + first * sizeof(struct fm_digest);
+	void *params[] = {&at, &tiles, &out, &d->key};
+
+	return d->cu->launch(&config, d->kernel, params, NULL) ? -EIO : 0;
+}
+
+/* Code may be loaded at its first launch. */
+static bool try_kernel(struct fm_cu_digests *d)
+{
+	return !launch(d, d->out, 0, 0) && !d->cu->stream_synchronize(d->stream);
+}
+
+static bool make(struct fm_cu_digests *d, const struct fm_cu_driver *cu)
+{
+	CUmodule module;
+	void *host = NULL;
+
+	if (cu->stream_create(&d->stream, FM_CU_STREAM_NON_BLOCKING, 0))
+		d->stream = NULL;
+	if (cu->mem_alloc(&d->out, PAGES * sizeof(struct fm_digest)))
+		d->out = 0;
+	if (!cu->host_alloc(&host, PAGES * sizeof(struct fm_digest), 0))
+		d->host = host;
+	return d->stream && d->out && d->host && !cu->module_load(&module, fm_digest_image) &&
+	       !cu->module_function(&d->kernel, module, FM_DIGEST_KERNEL) && try_kernel(d);
+}
+
+struct fm_cu_digests *fm_cu_digests_create(const struct fm_cu_driver *cu)
+{
+	struct fm_cu_digests *d = has_driver(cu) ? calloc(1, sizeof(*d)) : NULL;
+	bool made;
+	int mode;
+
+	if (!d)
+		return NULL;
+	d->cu = cu;
+	draw_key(&d->key);
+	mode = fm_cu_enter(cu);
+	made = make(d, cu);
+	fm_cu_leave(cu, mode);
+	if (made)
+		return d;
+	fm_cu_digests_end(d, false);
+	return NULL;
+}
+
+void fm_cu_digests_end(struct fm_cu_digests *d, bool context_gone)
+{
+	if (d && !context_gone) {
+		if (d->out)
+			d->cu->mem_free(d->out);
+		if (d->host)
+			d->cu->host_free(d->host);
+		if (d->stream)
+			d->cu->stream_destroy(d->stream);
+	}
+	free(d);
+}
+
+/* --- pages of a chunk --- */
+
+static struct fm_cu_page_digests *pages_of(struct fm_cu_chunk *c)
+{
+	struct fm_cu_page_digests *p = c->digests;
+
+	if (p)
+		return p;
+	p = calloc(1, sizeof(*p) + 2 * c->pages * sizeof(struct fm_digest));
+	if (p)
+		p->now = p->then + c->pages;
+	return c->digests = p;
+}
+
+uint64_t fm_cu_pages_zero(const struct fm_cu_chunk *c, uint64_t used)
+{
+	const struct fm_cu_page_digests *p = c->digests;
+	uint64_t zero = 0;
+
+	for (unsigned i = 0; p && p->fresh && i < c->pages; i++)
+		zero |= (uint64_t)!p->now[i].ones << i;
+	return zero & used;
+}
+
+uint64_t fm_cu_pages_same(const struct fm_cu_chunk *c, uint64_t used)
+{
+	const struct fm_cu_page_digests *p = c->digests;
+	uint64_t same = 0;
+
+	for (unsigned i = 0; p && p->fresh && i < c->pages; i++)
+		same |= (uint64_t)fm_digest_equal(&p->now[i], &p->then[i]) << i;
+	return p ? same & p->known & used : 0;
+}
+
+void fm_cu_pages_copied(struct fm_cu_chunk *c, uint64_t pages)
+{
+	struct fm_cu_page_digests *p = c->digests;
+
+	if (!p)
+		return;
+	p->known = p->fresh ? pages : 0;
+	if (p->fresh)
+		memcpy(p->then, p->now, c->pages * sizeof(*p->then));
+}
+
+void fm_cu_pages_forget(struct fm_cu_chunk *c)
+{
+	if (c->digests)
+		c->digests->known = 0;
+}
+
+/* --- all of them --- */
+
+static int wait_for(struct fm_cu_digests *d, const struct fm_cu_move_ops *ops)
+{
+	uint64_t until = fm_now() + FM_CU_DIGEST_MOST;
+	fm_cu_result rc;
+
+	while ((rc = d->cu->stream_query(d->stream)) == FM_CU_ERROR_NOT_READY) {
+		if (fm_now() > until)
+			return -EBUSY;
+		ops->nap(ops->cookie, FM_CU_PIECE_LOOK);
+	}
+	return rc ? -EIO : 0;
+}
+
+static bool may_go(const struct fm_cu_chunk *c)
+{
+	return !c->stays && !c->away && c->mapped && c->used;
+}
+
+/* From that chunk on, until there are PAGES: *next is the first that is left. */
+static int take_some(struct fm_cu_arena *a, struct fm_cu_digests *d, struct fm_cu_chunk *from,
+	struct fm_cu_chunk **next, const struct fm_cu_move_ops *ops)
+{
+	struct fm_cu_chunk *c;
+	unsigned n = 0;
+	int rc;
+
+	rc = d->cu->fill(d->out, 0, PAGES * sizeof(struct fm_digest) / 4, d->stream) ? -EIO : 0;
+	for (c = from; !rc && &c->all != &a->chunks && n + c->pages <= PAGES;
+		c = fm_list_first(&c->all, struct fm_cu_chunk, all)) {
+		if (!may_go(c) || !pages_of(c))
+			continue;
+		rc = launch(d, c->at, c->pages, n);
+		n += c->pages;
+	}
+	*next = c;
+	if (!rc && d->cu->copy_to_host(d->host, d->out, n * sizeof(struct fm_digest), d->stream))
+		rc = -EIO;
+	/* After an error, too: what was launched reads this memory. */
+	rc = FM_MIN(wait_for(d, ops), rc);
+	n = 0;
+	for (c = from; !rc && c != *next; c = fm_list_first(&c->all, struct fm_cu_chunk, all)) {
+		if (!may_go(c) || !c->digests)
+			continue;
+		memcpy(c->digests->now, d->host + n, c->pages * sizeof(*d->host));
+		c->digests->fresh = true;
+		n += c->pages;
+	}
+	return rc;
+}
+
+int fm_cu_digests_take(
+	struct fm_cu_arena *a, struct fm_cu_digests *d, const struct fm_cu_move_ops *ops)
+{
+	struct fm_cu_chunk *c;
+	int rc = 0;
+
+	fm_list_each (c, &a->chunks, all)
+		if (c->digests)
+			c->digests->fresh = false;
+	c = fm_list_first(&a->chunks, struct fm_cu_chunk, all);
+	while (!rc && &c->all != &a->chunks)
+		rc = take_some(a, d, c, &c, ops);
+	return rc;
+}
