@@ -74,7 +74,7 @@ def upgrade(stack):
         fermata.stop()
         fermata.start(program=NEXT)
         all_go_on(workers, clients)
-        fermata.says("refused: protocol version 3; this side speaks 4")
+        fermata.says("refused: protocol version 4; this side speaks 5")
         check(not fermata.ps()["groups"], "it has let in whom it does not understand")
         fresh = fermata.worker(scheduled=False)  # one that knew no other
         fresh.finish()

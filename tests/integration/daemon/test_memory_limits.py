@@ -97,6 +97,10 @@ def processes_of_a_group_share_its_limit(stack):
     check(a.claim(4 * GIB) and b.claim(4 * GIB) and not c.claim(4 * GIB), "they have more than the group may")
     check(c.claim(2 * GIB), "what is left is theirs")
     check(a.info() == b.info() == c.info() == (10 * GIB, 0), f"{a.info()} {b.info()} {c.info()}")
+    a.give(GIB)  # after it was told what is left, which asks the daemon and takes nothing
+    check(b.claim(GIB), "what one gives back another may have")
+    b.give(GIB)
+    check(a.claim(GIB), "and back")
     b.close()
     eventually("its memory is gone", lambda: memory(f, "all")["committed_bytes"] == 6 * GIB)
     check(c.claim(4 * GIB), "what the dead had is free")
