@@ -58,7 +58,9 @@ enum fm_rest fm_rest_state(const struct fm_client *c);
  * a gate that it will come to. 0: the process is at rest, and stays so until fm_rest_end().
  * -EAGAIN: not yet, call again. These open again before they return:
  * -EBUSY: not before the deadline (fm_now()), or never, because something cannot be stopped; `why`
- * has the reason for people, and a remedy.
+ * has the reason for people, and a remedy. It may be different a moment later: a stream can be held
+ * by another with which it shares a channel of the device, and then nothing tells that it stands.
+ * So several attempts of some 500 ms each are better than a long one.
  * -ESHUTDOWN: the process exits, or is a child that has no client.
  * -EOPNOTSUPP: see above. */
 int fm_rest_begin(struct fm_client *c, uint64_t deadline, struct fm_err *why);

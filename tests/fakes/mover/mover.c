@@ -38,13 +38,21 @@ static void nap(unsigned most_us, unsigned *seed)
 	usleep(most_us ? (unsigned)rand_r(seed) % most_us : 0);
 }
 
+/* A stream may be held by what it shares a channel of the device with, and stand where nothing
+ * tells that it does. So an attempt that takes long is given up for a moment. */
 static int come_to_rest(struct fm_client *c, uint64_t deadline)
 {
 	struct fm_err why = {0};
 	int rc;
 
-	while ((rc = fm_rest_begin(c, deadline, &why)) == -EAGAIN)
-		usleep(50);
+	do {
+		uint64_t patience = FM_MIN(deadline, fm_now() + 500 * FM_MS);
+
+		while ((rc = fm_rest_begin(c, patience, &why)) == -EAGAIN)
+			usleep(50);
+		if (rc == -EBUSY)
+			usleep(1000);
+	} while (rc == -EBUSY && fm_now() < deadline);
 	if (rc == -EBUSY) {
 		snprintf(said.why, sizeof(said.why), "%s", why.text);
 		said.refused++;

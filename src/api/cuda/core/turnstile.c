@@ -267,10 +267,10 @@ bool fm_cu_kept_out(void)
 
 static void let_in(void)
 {
-	atomic_store(&kept_out, false);
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		if (atomic_exchange(&turnstiles[i].kept, false))
 			fm_cu_stop_end(&turnstiles[i]);
+	atomic_store(&kept_out, false);
 }
 
 /* The lock is held, so that no turnstile is made meanwhile. */

@@ -288,14 +288,14 @@ static FM_COLD enum fm_cuda_call_kind wait_first(struct fm_cuda_queue *q)
 
 FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
 {
-	if (way == FM_CUDA_COMES)
-		atomic_fetch_sub(&q->hw.coming, 1);
-	if (way == FM_CUDA_STANDS)
+	if (way >= FM_CUDA_STANDS)
 		fm_xq_part_end(q->xq);
-	if (way == FM_CUDA_PUSHES || way == FM_CUDA_COMES || way == FM_CUDA_STANDS)
-		fm_cu_push_end(q->hw.turnstile);
-	else if (way == FM_CUDA_WAITS)
+	if (way == FM_CUDA_COMES || way == FM_CUDA_COMES_STANDS)
+		atomic_fetch_sub(&q->hw.coming, 1);
+	if (way == FM_CUDA_WAITS)
 		fm_cu_wait_end(q->hw.turnstile);
+	else if (way != FM_CUDA_FREE)
+		fm_cu_push_end(q->hw.turnstile);
 }
 
 /* Has everything put into the stream finished, including what only orders? */
@@ -353,9 +353,11 @@ struct fm_cuda_queue *fm_cuda_order_first(CUstream stream)
 
 enum fm_cuda_call_kind fm_cuda_order_stands(struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
 {
-	bool captures = atomic_load(&fm_cu_captures);
+	bool pushes = way == FM_CUDA_PUSHES, captures = atomic_load(&fm_cu_captures);
 
-	return way == FM_CUDA_PUSHES && !captures && fm_xq_part_begin(q->xq) ? FM_CUDA_STANDS : way;
+	if ((!pushes && way != FM_CUDA_COMES) || captures || !fm_xq_part_begin(q->xq))
+		return way;
+	return pushes ? FM_CUDA_STANDS : FM_CUDA_COMES_STANDS;
 }
 
 FM_HOT void fm_cuda_order_put(struct fm_cuda_queue *q)

@@ -50,7 +50,8 @@ enum fm_cuda_call_kind {
 	FM_CUDA_PUSHES,
 	FM_CUDA_COMES,
 	FM_CUDA_WAITS,
-	FM_CUDA_STANDS /* PUSHES, and there is a gate around it (fm_xq_part_begin) */
+	FM_CUDA_STANDS,      /* PUSHES, and there is a gate around it (fm_xq_part_begin) */
+	FM_CUDA_COMES_STANDS /* likewise COMES */
 };
 void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way);
 /* A call that only orders is made between this and fm_cuda_way_end(); before the latter it is noted
