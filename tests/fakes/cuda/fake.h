@@ -81,7 +81,18 @@ struct fk_point {
 	uint64_t seq;
 };
 
-enum fk_what { FK_OTHER, FK_COPY, FK_FILL, FK_HOST, FK_ALLOC, FK_FREE, FK_WORDS, FK_RECORD };
+/* FK_OURS: a kernel of Fermata's, which touches no memory of the program's. */
+enum fk_what {
+	FK_OTHER,
+	FK_OURS,
+	FK_COPY,
+	FK_FILL,
+	FK_HOST,
+	FK_ALLOC,
+	FK_FREE,
+	FK_WORDS,
+	FK_RECORD
+};
 
 /* What a command does; it runs without the lock, in the stream's thread or as part of a graph. */
 struct fk_work {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A time in which no command may run, since memory is being moved: one that does ends the program.
- * What only orders others may. */
+/* A time in which no command of the program's may run, since memory is being moved: one that does
+ * ends the program. What only orders others may. */
 #include "fake.h"
 
 static bool works(const struct fk_work *w)
 {
-	return w->run && w->what != FK_WORDS && w->what != FK_RECORD && w->what != FK_HOST;
+	return w->run && w->what != FK_WORDS && w->what != FK_RECORD && w->what != FK_HOST &&
+	       w->what != FK_OURS;
 }
 
 void fk_freeze_begins(const struct fk_work *w)

@@ -217,7 +217,10 @@ fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *gri
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (!f->entry->kernel)
 		return FM_CU_ERROR_NOT_SUPPORTED; /* nobody knows what it does */
-	*w = (struct fk_work){.run = run_kernel, .end = end_kernel, .share = share_kernel};
+	*w = (struct fk_work){.what = strncmp(f->entry->name, "fermata_", 8) ? FK_OTHER : FK_OURS,
+		.run = run_kernel,
+		.end = end_kernel,
+		.share = share_kernel};
 	w->launch = new_launch(f, grid, block);
 	if (!w->launch)
 		return CU_OUT_OF_MEMORY;

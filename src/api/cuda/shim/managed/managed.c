@@ -194,6 +194,7 @@ static struct fm_cuda_managed *here(void)
 	struct fm_cuda_mem_at at = fm_cuda_mem_here();
 	struct fm_cuda_managed *m;
 	struct fm_cu_arena *a;
+	unsigned shard;
 	bool ours;
 
 	if (!at.c || !at.ctx || (unsigned)at.dev >= DEVICES)
@@ -203,6 +204,8 @@ static struct fm_cuda_managed *here(void)
 		return NULL;
 	}
 	m = &all.device[at.dev];
+	/* What an arena needs runs on the device, so it is not made while memory moves. */
+	shard = fm_rest_call_begin(at.c);
 	pthread_mutex_lock(&all.lock);
 	if (!atomic_load(&m->arena))
 		make_arena(m, &at);
@@ -213,6 +216,7 @@ static struct fm_cuda_managed *here(void)
 	}
 	ours = a && fm_cu_arena_context(a) == at.ctx;
 	pthread_mutex_unlock(&all.lock);
+	fm_rest_call_end(at.c, shard);
 	return ours ? m : NULL;
 }
 
