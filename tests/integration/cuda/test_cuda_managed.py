@@ -205,6 +205,36 @@ def is_killed_while_it_moves(stack):
             eventually("it is gone", lambda: not fermata.group(p.pid))
 
 
+def is_killed_in_each_step(stack):
+    """In that call of the driver: what it had on the device is another's, soon."""
+    fermata = world(stack)
+    going, coming = (1, "suspend", "--out"), (4, "resume")
+    for call, (nth, *command) in (("cuMemHostRegister_v2", (2, *going[1:])), ("cuMemUnmap", going), ("cuMemRelease", going),
+                                  ("cuMemCreate", coming), ("cuMemMap", coming), ("cuMemSetAccess", coming)):
+        with contextlib.ExitStack() as inner:
+            shared = {"FAKE_CUDA_CAPACITY": "64M", "FAKE_CUDA_DEVICE": os.path.join(
+                inner.enter_context(tempfile.TemporaryDirectory()), "device")}
+            fermata.env = {**fermata.env, **shared, "FAKE_CUDA_FAIL": f"{call}@{nth}/0=-9"}
+            p = start(fermata)
+            inner.callback(p.close)
+            p.do("alloc 20", "alloc 21", "fill 1")  # three chunks, with the one of small blocks
+            if command[0] == "resume":
+                out(fermata, p)
+            fermata.cli(*command, str(p.pid))
+            check(p.wait() == -9, f"it was not killed in {call}, but ended with {p.p.returncode}")
+            eventually("it is gone", lambda: not fermata.group(p.pid))
+            fermata.env["FAKE_CUDA_FAIL"] = ""
+            other = start(fermata)
+
+            def fits():
+                mark = other.mark()
+                other.do("alloc 40")
+                return "no memory" not in other.lines[mark:]
+
+            eventually(f"its memory is free, after a kill in {call}", fits)
+            other.ends()
+
+
 def comes_in_when_the_daemon_dies(stack):
     fermata = world(stack)
     p = filled(fermata)
@@ -384,6 +414,7 @@ main(
     exits_with_memory_out,
     is_killed_with_memory_out,
     is_killed_while_it_moves,
+    is_killed_in_each_step,
     comes_in_when_the_daemon_dies,
     full_host,
     does_not_rest,
