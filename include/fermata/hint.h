@@ -31,8 +31,9 @@
  * is stopped in the middle; 0: the device's setting. memory-limit: the most device memory that the
  * group may have on each device, in bytes; 0: no limit of its own. memory-request: device memory
  * that the group is to have for itself whatever others need. memory-pin: 1: the group's memory
- * stays on the device. docs/policies.md has the hints of each policy, docs/memory.md those about
- * memory.
+ * stays on the device. idle-out: when the group has been idle for so long, its memory goes to the
+ * host, if it may be moved; 0: only when others need the room. docs/policies.md has the hints of
+ * each policy, docs/memory.md those about memory.
  */
 #define FM_MEMORY_MAX INT64_C(1125899906842624) /* 1 PiB */
 
@@ -51,7 +52,8 @@
 	X(FM_HINT_GUARD_FROM, "guard-from", 0, INT64_C(10000000000), 0, "ns")    \
 	X(FM_HINT_MEMORY_LIMIT, "memory-limit", 0, FM_MEMORY_MAX, 0, "B")        \
 	X(FM_HINT_MEMORY_REQUEST, "memory-request", 0, FM_MEMORY_MAX, 0, "B")    \
-	X(FM_HINT_MEMORY_PIN, "memory-pin", 0, 1, 0, "")
+	X(FM_HINT_MEMORY_PIN, "memory-pin", 0, 1, 0, "")                         \
+	X(FM_HINT_IDLE_OUT, "idle-out", 0, INT64_C(604800000000000), 0, "ns")
 
 enum fm_hint {
 #define FM_HINT_ID(id, name, min, max, def, unit) id,

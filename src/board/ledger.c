@@ -153,3 +153,24 @@ const char *fm_mem_trouble_remedy(enum fm_mem_trouble trouble)
 {
 	return (unsigned)trouble < FM_MEM_TROUBLES ? troubles[trouble][1] : "";
 }
+
+/* --- room --- */
+
+uint32_t fm_ledger_lack(struct fm_ledger_device *row, uint64_t bytes)
+{
+	atomic_store(&row->lacks, bytes);
+	return atomic_fetch_add(&row->lacking, 1) + 1;
+}
+
+bool fm_ledger_roomed(const struct fm_ledger_device *row, uint32_t number, bool *room)
+{
+	uint64_t word = atomic_load(&row->roomed);
+
+	*room = word & 1;
+	return (uint32_t)(word >> 1) == number && word;
+}
+
+void fm_ledger_room(struct fm_ledger_device *row, uint32_t number, bool room)
+{
+	atomic_store(&row->roomed, (uint64_t)number << 1 | room);
+}

@@ -119,6 +119,9 @@ struct fm_ledger_device {
 	_Atomic uint32_t asked;   /* number of the request in `wanted`; raised after it */
 	_Atomic uint32_t settled; /* the newest request whose answer has been used */
 	_Atomic uint32_t trouble; /* enum fm_mem_trouble */
+	_Atomic uint32_t misses;  /* 1: the program waits for memory that is out */
+	_Atomic uint64_t lacks; /* the driver has no memory for an allocation of so much; 0: none */
+	_Atomic uint32_t lacking; /* number of the request in `lacks`; raised after it */
 
 	/* Written by the daemon. */
 	FM_LINE _Atomic uint64_t allowed; /* `claimed` may be this much; UINT64_MAX: any amount */
@@ -128,6 +131,9 @@ struct fm_ledger_device {
 		granted; /* what was allowed by the newest answer, whatever is allowed since */
 	_Atomic uint32_t answered; /* the newest request that was looked at */
 	_Atomic uint32_t wish;     /* enum fm_mem_wish */
+	/* The newest request in `lacks` that was answered, times two; and 1 if there is room now.
+	 */
+	_Atomic uint64_t roomed;
 };
 
 struct fm_ledger {
@@ -174,6 +180,13 @@ uint32_t fm_ledger_asked(struct fm_ledger_device *row, uint64_t *wanted);
 bool fm_ledger_settled(const struct fm_ledger_device *row, uint32_t number);
 /* Answers that request, with what is allowed from now on. */
 void fm_ledger_answer(struct fm_ledger_device *row, uint32_t number, uint64_t allowed);
+
+/* Room. Client side: the driver has no memory for so much. Returns the number of the request. The
+ * allocation waits until fm_ledger_roomed(), and stores 0 in `lacks` when it waits no more. */
+uint32_t fm_ledger_lack(struct fm_ledger_device *row, uint64_t bytes);
+bool fm_ledger_roomed(const struct fm_ledger_device *row, uint32_t number, bool *room);
+/* Daemon side. Answers that request. */
+void fm_ledger_room(struct fm_ledger_device *row, uint32_t number, bool room);
 
 const char *fm_mem_kind_name(enum fm_mem_kind kind);
 /* "" for FM_MEM_FINE, and for what is no trouble that is known. */

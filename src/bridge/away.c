@@ -43,7 +43,7 @@ void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away
 {
 	const struct member *m;
 
-	*a = (struct fm_bridge_away){.wish = g->away};
+	*a = (struct fm_bridge_away){.wish = g->away != FM_MEM_STAY ? g->away : demand_wish(g)};
 	fm_list_each (m, &g->members, in_group) {
 		const struct memory *mem = m->client->memory;
 
@@ -53,11 +53,10 @@ void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away
 	}
 }
 
-static void wish(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what)
+void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what)
 {
 	struct member *m;
 
-	g->away = what;
 	fm_list_each (m, &g->members, in_group) {
 		if (!is_managed(m))
 			continue;
@@ -65,6 +64,12 @@ static void wish(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wis
 			atomic_store(&m->client->memory->ledger->device[i].wish, (uint32_t)what);
 		b->host.wake(m->client->ctx);
 	}
+}
+
+static void wish(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what)
+{
+	g->away = what;
+	away_tell(b, g, what);
 }
 
 /* An earlier daemon may have wished something. */
@@ -75,7 +80,7 @@ void away_begin(struct memory *m)
 }
 
 /* Another group of the same process that may run: all of the process would rest. */
-static const struct fm_bridge_group *other_group(const struct fm_bridge_group *g)
+const struct fm_bridge_group *away_other(const struct fm_bridge_group *g)
 {
 	const struct member *m;
 
@@ -108,7 +113,7 @@ static int nothing_to_move(const struct fm_bridge_group *g, struct fm_err *err)
 int fm_bridge_group_out(
 	struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now, struct fm_err *err)
 {
-	const struct fm_bridge_group *other = other_group(g);
+	const struct fm_bridge_group *other = away_other(g);
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
@@ -121,6 +126,7 @@ int fm_bridge_group_out(
 	}
 	fm_list_del(&g->coming);
 	fm_bridge_group_suspend(b, g, true, now);
+	demand_ends(b, g, now);
 	wish(b, g, FM_MEM_OUT);
 	return 0;
 }
@@ -132,6 +138,7 @@ bool fm_bridge_group_back(struct fm_bridge *b, struct fm_bridge_group *g)
 	wish(b, g, FM_MEM_IN);
 	fm_list_del(&g->coming);
 	fm_list_add_tail(&b->coming, &g->coming);
+	demand_kick(b);
 	return true;
 }
 

@@ -24,6 +24,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	fm_list_init(&b->gone);
 	fm_list_init(&b->left);
 	fm_list_init(&b->coming);
+	b->demand_at = FM_NEVER;
 	rc = fm_sched_new(&b->sched, &bridge_sched_host, b);
 	if (rc) {
 		free(b);
@@ -236,6 +237,7 @@ void fm_bridge_detach(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t 
 	client_coverage(c, &b->past);
 	drop_queues(b, c);
 	memory_end(c);
+	demand_kick(b);
 	for (unsigned i = 0; i < FM_BOARD_GROUPS; i++) {
 		struct member *m = member_at(c, i);
 
@@ -309,6 +311,7 @@ uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
 	b->now = now;
 	due = FM_MIN(due, ents_run(b, now));
 	due = FM_MIN(due, away_run(b, now));
+	due = FM_MIN(due, demand_run(b, now));
 	bridge_settle(b, now);
 	if (fm_sched_next(b->sched) <= now) {
 		fm_list_each (d, &b->devices, link)

@@ -271,6 +271,20 @@ struct fm_bridge_away {
 };
 void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away *a);
 
+/* Why the memory of a group is out. */
+enum fm_bridge_out { FM_OUT_NOT, FM_OUT_HAND, FM_OUT_IDLE, FM_OUT_DEMAND };
+struct fm_bridge_out_info {
+	enum fm_bridge_out why;
+	bool moving;       /* on its way out or in */
+	uint64_t since;    /* by demand or idle: when it was asked to go out, or in */
+	uint64_t held_for; /* it waits for its memory for so long now; 0: it does not wait */
+	uint64_t held;     /* all such times together; never falling */
+	const char *cause; /* the group that needed the room, or "" */
+	bool apart;        /* it did not go out in time, and counts as pinned for a while */
+};
+void fm_bridge_group_out_info(
+	const struct fm_bridge_group *g, uint64_t now, struct fm_bridge_out_info *i);
+
 /*
  * For an admission control, which watches groups and grants places to them (fm_sched_grant()).
  * Callbacks come during a call and must not call back; only group() may watch, unwatch and grant.

@@ -299,6 +299,8 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 			if (!e->works)
 				NOTE_ENT(b, ready, e, NULL, NULL, 0, now);
 			e->works = true;
+			if (demand_holds(e->group))
+				demand_kick(b);
 			fm_sched_ready(b->sched, e->sent, now, now);
 			group_note(b, e->group, now);
 			return;
@@ -526,6 +528,8 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bridge_group *g, struct bdevi
 	fm_list_add_tail(&d->ents, &e->in_device);
 	device_contended(b, d, ++d->n_ents == 2);
 	group_contended(b, g);
+	if (demand_holds(g))
+		fm_sched_ready_at(b->sched, e->sent, FM_NEVER, now);
 	return e;
 }
 

@@ -73,6 +73,7 @@ static struct fm_bridge_group *group_new(
 	}
 	g->bridge = b;
 	g->user = u;
+	g->demand.at = b->now;
 	set_name(g, name);
 	fm_list_init(&g->members);
 	fm_list_init(&g->ents);
@@ -263,6 +264,7 @@ static int member_move(struct fm_bridge *b, struct member *m, struct fm_bridge_g
 	m->group = to;
 	NOTE_GROUP(b, joined, to, now, NULL, m->client->pid, 0, 0);
 	memory_reset_group(to);
+	demand_joined(b, m);
 	group_stays(b, from);
 	group_put(b, from, now);
 	group_came(b, to);

@@ -90,6 +90,11 @@ struct memory_row {
 	uint64_t allowed;           /* what its ledger says; the client cannot change it here */
 	uint32_t request;           /* the newest that was answered, */
 	uint64_t granted;           /* and what it may claim by that; 0: it was refused */
+	/* demand.c: the allocation that waits for room, since when, and whether others have gone
+	 * out for it; for the answer to the last one, so much counts as taken until that time. */
+	uint32_t lacking;
+	uint64_t lack_at, promised, promised_until;
+	bool lack_moved, lack_again;
 	uint64_t refused, went_out, came_in, kept; /* as last read, never falling */
 };
 
@@ -107,6 +112,20 @@ struct memory_past {
 	struct fm_list link;
 	struct bdevice *dev;
 	uint64_t refused, went_out, came_in, kept;
+};
+
+/* Where the memory of a group is by demand (demand.c). */
+enum place { PLACE_HERE, PLACE_GOING, PLACE_OUT, PLACE_COMING };
+struct demand {
+	enum place place;
+	enum fm_bridge_out why;
+	uint64_t at;             /* since when it is in that place */
+	uint64_t left, moved_at; /* while it moves: bytes still to move, and when they changed */
+	uint64_t keeps;          /* its memory stays until then, unless it is idle */
+	uint64_t apart;          /* until then it is asked for nothing */
+	uint64_t needs;          /* it waits for its memory since then; 0: it does not */
+	uint64_t held;           /* it has waited for so long before */
+	char cause[FM_NAME_MAX]; /* the group that needed the room, or "" */
 };
 
 /* Client and group: group index `index` of the client. */
@@ -153,6 +172,7 @@ struct fm_bridge_group {
 	/* away.c */
 	enum fm_mem_wish away; /* where its memory is to be */
 	struct fm_list coming; /* in the bridge's list: it goes on when its memory is in */
+	struct demand demand;
 };
 
 struct fm_bridge_client {
@@ -199,6 +219,7 @@ struct fm_bridge {
 	struct fm_list gone;    /* clients with closed gates that have no queue */
 	struct fm_list left;    /* entities without queues, in the order of left_at */
 	struct fm_list coming;  /* groups whose memory comes in */
+	uint64_t demand_at;     /* when demand_run() has something to do */
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* time of the call in progress, for callbacks without a time */
 	uint64_t round;
@@ -230,8 +251,23 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
 /* away.c */
-void away_begin(struct memory *m); /* a ledger is known: nothing is wished yet */
+void away_begin(struct memory *m);                    /* a ledger is known: nothing is wished yet */
 uint64_t away_run(struct fm_bridge *b, uint64_t now); /* returns when to call again */
+/* What the group's clients are asked for, without that being a wish by hand. */
+void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what);
+/* Another group of a process of this group that may run: all of the process would rest. Or NULL. */
+const struct fm_bridge_group *away_other(const struct fm_bridge_group *g);
+/* demand.c. kick: something has changed: look at the next run. ends: the group's memory is asked
+ * for by hand from now on. joined: this member is in the group from now on, with its ledger. */
+uint64_t demand_run(struct fm_bridge *b, uint64_t now); /* returns when to call again */
+void demand_kick(struct fm_bridge *b);
+void demand_ends(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now);
+void demand_joined(struct fm_bridge *b, struct member *m);
+enum fm_mem_wish demand_wish(const struct fm_bridge_group *g);
+static inline bool demand_holds(const struct fm_bridge_group *g)
+{
+	return g->demand.place != PLACE_HERE;
+}
 /* Deals the entity's device time out to its queues, up to now. Returns that time. */
 uint64_t ent_deal(struct ent *e, uint64_t now);
 /* Counts what the entity did unheard. Called when that is asked for, and before the core hears of
@@ -261,6 +297,7 @@ void member_leave(struct fm_bridge *b, struct member *m, uint64_t now);
  * that each client of the group, or of the user, must ask before it claims more. */
 void memory_bell(struct fm_bridge *b, struct fm_bridge_client *c);
 void memory_end(struct fm_bridge_client *c);
+uint64_t memory_capacity(struct fm_bridge *b, const struct bdevice *d); /* 0: not known */
 void memory_reset_group(struct fm_bridge_group *g);
 void memory_forget_group(struct fm_bridge_group *g);
 /* Can the hint have this value? */

@@ -318,6 +318,8 @@ void memory_bell(struct fm_bridge *b, struct fm_bridge_client *c)
 		else if (r->seen)
 			answer_unlimited(&m->ledger->device[i]);
 	}
+	if (m)
+		demand_kick(b);
 }
 
 /* What a client has asked is not answered yet: the names and hints of its groups come first. */
@@ -435,7 +437,7 @@ static bool is_on(const struct fm_bridge_group *g, const struct bdevice *d)
 }
 
 /* The largest capacity that anybody says the device has. */
-static uint64_t device_capacity(struct fm_bridge *b, const struct bdevice *d)
+uint64_t memory_capacity(struct fm_bridge *b, const struct bdevice *d)
 {
 	struct fm_bridge_group *g;
 	uint64_t most = 0;
@@ -491,7 +493,7 @@ static int refuse_request(uint64_t request, uint64_t device, uint64_t others, st
 static int allows_on(struct fm_bridge *b, const struct fm_bridge_group *g, const struct bdevice *d,
 	enum fm_hint h, uint64_t v, struct fm_err *err)
 {
-	uint64_t device = device_capacity(b, d), others;
+	uint64_t device = memory_capacity(b, d), others;
 
 	if (!device)
 		return 0;
@@ -519,7 +521,7 @@ int memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g, enum fm_
 		int no = known && !is_on(g, d) ? 0 : allows_on(b, g, d, h, (uint64_t)v, err);
 
 		rc = no ? no : rc;
-		fits |= !no && !known && device_capacity(b, d);
+		fits |= !no && !known && memory_capacity(b, d);
 	}
 	return fits ? 0 : rc;
 }

@@ -147,6 +147,8 @@ static int set_hint(struct fm_bridge *b, struct fm_bridge_group *g,
 		group_deadline(g);
 	if (!rc && h == FM_HINT_MEMORY_LIMIT)
 		memory_reset_group(g);
+	if (!rc && (h == FM_HINT_IDLE_OUT || h == FM_HINT_MEMORY_PIN))
+		demand_kick(b);
 	if (!rc && changes_clients(h))
 		group_hinted(b, g);
 	if (!rc && (h == FM_HINT_LEVEL || h == FM_HINT_GUARD_FROM))

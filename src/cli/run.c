@@ -87,6 +87,10 @@ static const struct argp_option options[] = {
 		"Device memory that the group is to have for itself, whatever others need", 0},
 	{"memory-pin", KEY_HINT + FM_HINT_MEMORY_PIN, NULL, 0,
 		"The group's memory stays on the device", 0},
+	{"idle-out", KEY_HINT + FM_HINT_IDLE_OUT, "TIME", 0,
+		"With --memory: put the group's memory out when it has been idle for so long; 0: "
+		"only when others need the room",
+		0},
 	{"memory", KEY_MEMORY, "SIZE", OPTION_ARG_OPTIONAL,
 		"Let Fermata move the program's device memory, when others need the room; SIZE is "
 		"as for --memory-limit, and may be more than the device has",

@@ -309,6 +309,75 @@ bool fm_account_info(struct fm_client *c, int dev, uint64_t *total, uint64_t *le
 	return true;
 }
 
+/* --- room --- */
+
+void fm_account_bell(struct fm_client *c)
+{
+	if (by_daemon(c))
+		ring(c);
+}
+
+static bool goes_on(struct fm_client *c, uint64_t until)
+{
+	return by_daemon(c) && !fm_client_free_run(c) && !atomic_load(&c->stop) &&
+	       !atomic_load(&c->dead) && fm_now() < until;
+}
+
+/* One thread at a time waits for room on a device: the words are for one request. */
+static bool room_take(struct fm_client *c, uint64_t until)
+{
+	while (atomic_exchange(&c->account.rooming, true)) {
+		if (!goes_on(c, until))
+			return false;
+		nap(FM_MS);
+	}
+	return true;
+}
+
+static bool await_room(
+	struct fm_client *c, struct fm_ledger_device *row, uint32_t n, uint64_t until)
+{
+	uint64_t look = FM_ACCOUNT_LOOK;
+	bool room = false;
+
+	while (!fm_ledger_roomed(row, n, &room)) {
+		if (!goes_on(c, until))
+			return false;
+		nap(look);
+		look = FM_MIN(2 * look, FM_ACCOUNT_LOOK_MOST);
+	}
+	return room;
+}
+
+int fm_account_room(struct fm_client *c, int dev, uint64_t bytes, uint64_t *until)
+{
+	struct fm_ledger_device *row = c ? fm_account_row(c, dev) : NULL;
+	uint64_t most = *until ? *until : fm_now() + FM_ACCOUNT_ROOM_MOST;
+	int saved = errno;
+	bool room = false;
+	FM_NO_CANCEL;
+
+	if (row && goes_on(c, most) && (*until || room_take(c, most))) {
+		uint32_t number = fm_ledger_lack(row, bytes);
+
+		*until = most;
+		room = ring(c) && await_room(c, row, number, most);
+	}
+	errno = saved;
+	return room ? 0 : -ENOMEM;
+}
+
+void fm_account_room_end(struct fm_client *c, int dev, uint64_t until)
+{
+	struct fm_ledger_device *row = until ? fm_account_row(c, dev) : NULL;
+
+	if (!until)
+		return;
+	if (row)
+		atomic_store(&row->lacks, 0);
+	atomic_store(&c->account.rooming, false);
+}
+
 /* --- the ledger's life --- */
 
 /* A ledger that is no file is not offered, but the process's own limit holds. */

@@ -47,5 +47,15 @@ void fm_account_change(
  * claimed. May wait for the daemon as fm_account_claim() does. */
 bool fm_account_info(struct fm_client *c, int dev, uint64_t *total, uint64_t *left);
 
+/* The driver has no memory for so much, although limits allow it. 0: others have made room, so the
+ * driver can be asked again. -ENOMEM: they cannot, or there is no daemon. *until is 0 at the first
+ * attempt of an allocation; all of them together wait for FM_ACCOUNT_ROOM_MOST. */
+int fm_account_room(struct fm_client *c, int dev, uint64_t bytes, uint64_t *until);
+/* That allocation waits no more. */
+void fm_account_room_end(struct fm_client *c, int dev, uint64_t until);
+
+/* Something in the ledger is to be looked at. */
+void fm_account_bell(struct fm_client *c);
+
 /* The row itself, for those who move memory. NULL: negative row. */
 struct fm_ledger_device *fm_account_row(struct fm_client *c, int dev);

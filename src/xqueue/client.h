@@ -54,6 +54,7 @@ struct fm_client_memory {
 	struct fm_ownfd fd;       /* without one no daemon sees the ledger */
 	_Atomic uint64_t hint;    /* memory-limit of the process's group; 0: none */
 	_Atomic bool offered;     /* a daemon has been sent the ledger, and says what is allowed */
+	_Atomic bool rooming;     /* a thread waits for room; the words of a row are for one */
 	pthread_mutex_t ask;      /* one request at a time */
 	struct fm_ledger_device *silent; /* whose last request had no answer in time; under `ask` */
 };

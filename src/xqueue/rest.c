@@ -26,10 +26,11 @@ struct shard {
 
 struct fm_rests {
 	struct shard shard[SHARDS];
-	_Atomic bool over;      /* the process exits */
-	uint32_t epoch;         /* the mover's: of this rest or the last one */
-	_Atomic uint32_t still; /* the word with which the process was found at rest */
-	uint64_t since;         /* the mover's: closed since */
+	_Atomic bool over;        /* the process exits */
+	uint32_t epoch;           /* the mover's: of this rest or the last one */
+	_Atomic uint32_t still;   /* the word with which the process was found at rest */
+	uint64_t since;           /* the mover's: closed since */
+	_Atomic unsigned waiting; /* calls that wait for memory */
 };
 
 int fm_rests_new(struct fm_client *c)
@@ -304,11 +305,24 @@ unsigned fm_rest_call_begin(struct fm_client *c)
 		FM_NO_CANCEL;
 
 		atomic_fetch_sub(&s->inside, 1);
+		fm_rest_miss(c, true);
 		while (is_missing(c))
 			nanosleep(&nap, NULL);
+		fm_rest_miss(c, false);
 		atomic_fetch_add(&s->inside, 1);
 	}
 	return at;
+}
+
+void fm_rest_miss(struct fm_client *c, bool waits)
+{
+	if (c->rests)
+		atomic_fetch_add(&c->rests->waiting, waits ? 1u : UINT32_MAX);
+}
+
+bool fm_rest_is_missed(const struct fm_client *c)
+{
+	return c->rests && atomic_load(&c->rests->waiting);
 }
 
 void fm_rest_call_end(struct fm_client *c, unsigned shard)
@@ -333,8 +347,12 @@ void fm_rest_outside(struct fm_client *c)
 	FM_NO_CANCEL;
 
 	atomic_thread_fence(memory_order_seq_cst);
+	if (fm_rest_state(c) == FM_REST_OPEN)
+		return;
+	fm_rest_miss(c, true);
 	while (fm_rest_state(c) != FM_REST_OPEN && !atomic_load(&c->dead))
 		nanosleep(&nap, NULL);
+	fm_rest_miss(c, false);
 }
 
 /* --- the ends of processes --- */
@@ -344,6 +362,7 @@ void fm_rest_fork_child(struct fm_client *c)
 	if (!c->rests)
 		return;
 	atomic_store(&c->board->rest, FM_REST_OPEN);
+	atomic_store(&c->rests->waiting, 0);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++)
 		if (c->queue[i])
 			atomic_store(&c->queue[i]->held_by, 0);

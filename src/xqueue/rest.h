@@ -87,4 +87,8 @@ bool fm_rest_is_over(const struct fm_client *c);
  * call.
  */
 unsigned fm_rest_call_begin(struct fm_client *c);
+/* A thread waits somewhere else for memory that is missing, or no longer. */
+void fm_rest_miss(struct fm_client *c, bool waits);
+/* Does a thread wait because memory is missing? */
+bool fm_rest_is_missed(const struct fm_client *c);
 void fm_rest_call_end(struct fm_client *c, unsigned shard);

@@ -32,6 +32,11 @@
 /* [times] An allocation asks again if other threads have taken what it was given. */
 #define FM_ACCOUNT_TRIES 16
 
+/* [time] An allocation for which the driver has no memory waits this long for others to make room.
+ * Larger: it waits longer where they do not come to rest. The daemon answers at once if nobody can.
+ */
+#define FM_ACCOUNT_ROOM_MOST (10 * FM_S)
+
 /* --- estimates --- */
 
 /* [ns] Least estimate of a command. Larger: short commands weigh more. */

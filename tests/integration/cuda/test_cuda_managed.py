@@ -281,9 +281,9 @@ def two_that_do_not_fit(stack):
     """The second gets the memory of the first, which is out, and the first gets it back when the second is gone."""
     fermata = world(stack, FAKE_CUDA_CAPACITY="64M", FAKE_CUDA_DEVICE=os.path.join(
         stack.enter_context(tempfile.TemporaryDirectory()), "device"))
-    first = start(fermata)
+    first = start(fermata, "--memory-pin")  # or it would go out by itself
     first.do("alloc 40", "fill 1")
-    second = start(fermata)
+    second = start(fermata, "--memory-pin")
     second.do("alloc 40")
     second.line("no memory")
     out(fermata, first)

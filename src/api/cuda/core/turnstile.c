@@ -31,8 +31,9 @@ static struct fm_cu_turnstile turnstiles[CONTEXTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* to make one */
 FM_LOCK_RANK(lock, CU_TURNSTILES);
 static _Atomic bool over;
-static _Atomic bool kept_out; /* for a rest; raised under the lock */
-static _Atomic bool too_many; /* a context has no turnstile */
+static _Atomic bool kept_out;    /* for a rest; raised under the lock */
+static _Atomic unsigned outside; /* threads that wait to enter */
+static _Atomic bool too_many;    /* a context has no turnstile */
 
 /* Calls of this thread that may wait. What the thread does meanwhile waits for no other call. */
 static __thread unsigned own_waits __attribute__((tls_model("initial-exec")));
@@ -111,6 +112,7 @@ void fm_cu_turnstile_fork_child(void)
 	fm_cu_settle_fork_child();
 	atomic_store(&over, false);
 	atomic_store(&kept_out, false);
+	atomic_store(&outside, 0);
 	atomic_store(&too_many, false);
 }
 
@@ -137,16 +139,19 @@ static FM_COLD bool wait_to_enter(
 	struct fm_cu_turnstile *t, _Atomic unsigned *inside, uint64_t most)
 {
 	uint64_t until = fm_add_sat(fm_now(), most);
-	bool insists = most > FM_CU_PUSH_MOST;
+	bool insists = most > FM_CU_PUSH_MOST, in = false;
 
+	atomic_fetch_add(&outside, 1);
 	do {
 		if (!insists && atomic_load(&t->waited_for))
-			return false;
+			break;
 		if (until != FM_NEVER && fm_now() > until)
-			return false;
+			break;
 		nap();
-	} while (!try_to_enter(t, inside));
-	return true;
+		in = try_to_enter(t, inside);
+	} while (!in);
+	atomic_fetch_sub(&outside, 1);
+	return in;
 }
 
 /* True: the caller is inside. False: something was stopped for all that time. A thread that finds
@@ -259,6 +264,11 @@ void fm_cu_visit_end(struct fm_cu_turnstile *t)
 }
 
 /* --- a rest --- */
+
+bool fm_cu_waits_outside(void)
+{
+	return atomic_load(&outside);
+}
 
 bool fm_cu_kept_out(void)
 {

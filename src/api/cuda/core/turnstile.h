@@ -47,6 +47,8 @@ void fm_cu_wait_end_all(void);
 bool fm_cu_keep_out(bool out);
 /* Is it so? Then calls that put something into a stream wait outside, too. */
 bool fm_cu_kept_out(void);
+/* Does a thread wait to come in? */
+bool fm_cu_waits_outside(void);
 
 /* Agent only. Something is to be stopped; false: not now. */
 bool fm_cu_stop_begin(struct fm_cu_turnstile *t);

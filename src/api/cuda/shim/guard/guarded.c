@@ -211,6 +211,23 @@ static bool come(struct fm_cuda_queue *q)
 	return ok;
 }
 
+/* While memory moves nothing needs this launch, and the mover needs the driver. The program may
+ * need its memory: it says so. True: the push has begun, and nothing is stopped. */
+static FM_COLD bool push_when_memory_is_back(struct fm_cuda_queue *q, struct fm_cu_turnstile *t)
+{
+	const struct timespec nap = {.tv_nsec = FM_CU_WAIT_LOOK};
+	bool begun = false;
+
+	fm_rest_miss(q->xq->client, true);
+	while (!begun && fm_cu_kept_out()) {
+		fm_cu_push_end(t);
+		nanosleep(&nap, NULL);
+		begun = fm_cu_push_begin(t, true);
+	}
+	fm_rest_miss(q->xq->client, false);
+	return begun;
+}
+
 /* What is stopped may wait for what this thread launches next, and this thread may be the one that
  * lets it go on. */
 static FM_COLD enum fm_cuda_call_kind push_beside(
@@ -220,13 +237,8 @@ static FM_COLD enum fm_cuda_call_kind push_beside(
 	uint64_t until = fm_now() + FM_CU_CHANNEL_MOST;
 	FM_NO_CANCEL;
 
-	/* While memory moves nothing needs this launch, and the mover needs the driver. */
-	while (fm_cu_kept_out()) {
-		fm_cu_push_end(t);
-		nanosleep(&nap, NULL);
-		if (fm_cu_push_begin(t, true))
-			return FM_CUDA_PUSHES;
-	}
+	if (fm_cu_kept_out() && push_when_memory_is_back(q, t))
+		return FM_CUDA_PUSHES;
 	while (!come(q)) {
 		if (fm_now() > until && (apart() || fm_xq_may_run(q->xq)))
 			return FM_CUDA_PUSHES;

@@ -64,10 +64,12 @@ static FM_COLD void wait_outside(struct fm_cuda_queue *q, CUstream stream, bool 
 		fm_xq_await_gates(q->xq);
 	if (ends)
 		await_what_is_before(q, stream);
+	fm_rest_miss(q->xq->client, true);
 	while (!fm_cu_push_begin(t, true) && fm_cu_kept_out()) {
 		fm_cu_push_end(t);
 		nanosleep(&nap, NULL);
 	}
+	fm_rest_miss(q->xq->client, false);
 }
 
 /* The call is the program's own, and counted: not one that the driver makes in another. */

@@ -98,6 +98,7 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m)
 }
 
 static __thread bool changed __attribute__((tls_model("initial-exec")));
+static __thread bool limited __attribute__((tls_model("initial-exec"))); /* not by the driver */
 
 static int claim(void *arg, uint64_t bytes, unsigned pinned)
 {
@@ -105,9 +106,10 @@ static int claim(void *arg, uint64_t bytes, unsigned pinned)
 	const struct fm_cuda_mem_at at = {.c = fm_shim_has_client(), .dev = m->dev, .row = m->row};
 
 	changed = true;
-	return fm_cuda_mem_claim(&at, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, bytes)
-		       ? 0
-		       : -ENOMEM;
+	if (fm_cuda_mem_claim(&at, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, bytes))
+		return 0;
+	limited = true;
+	return -ENOMEM;
 }
 
 static void unclaim(void *arg, uint64_t bytes, unsigned pinned)
@@ -337,12 +339,25 @@ static int take(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
 	unsigned shard = fm_rest_call_begin(fm_shim_has_client());
 	int rc;
 
-	changed = false;
+	changed = limited = false;
 	fm_cu_inside++;
 	rc = fm_cu_arena_alloc(atomic_load(&m->arena), size, p);
 	fm_cu_inside--;
 	fm_rest_call_end(fm_shim_has_client(), shard);
 	tell_if_changed(m);
+	return rc;
+}
+
+/* The driver has none: others may make room. */
+static int take_waiting(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
+{
+	const struct fm_cuda_mem_at at = {.c = fm_shim_has_client(), .row = m->row};
+	int rc = take(m, size, p);
+	uint64_t until = 0;
+
+	while (FM_UNLIKELY(rc == -ENOMEM) && !limited && fm_cuda_mem_room(&at, size, &until))
+		rc = take(m, size, p);
+	fm_cuda_mem_room_end(&at, until);
 	return rc;
 }
 
@@ -360,10 +375,10 @@ fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size)
 	if (!at || !size || !may_allocate() || !(m = here()))
 		return FM_CUDA_NOT_MANAGED;
 	rc = take(m, size, &p);
-	if (rc == -ENOMEM && has_late() && !finish(m)) {
+	if (rc == -ENOMEM && has_late() && !finish(m))
 		late_give(m, true);
-		rc = take(m, size, &p);
-	}
+	if (rc == -ENOMEM)
+		rc = take_waiting(m, size, &p);
 	if (rc == -EIO) /* the driver may know a way */
 		return FM_CUDA_NOT_MANAGED;
 	if (rc)

@@ -42,6 +42,7 @@ static struct {
 	struct fm_cu_move *move[FM_CUDA_MEM_DEVICES];
 	bool gave_up;     /* the driver refused; not before another wish */
 	bool full;        /* what may be out is out */
+	bool missed;      /* the program waits for its memory, as the daemon was told */
 	uint64_t until;   /* coming in waits for room until then */
 	uint64_t trim_at; /* then the host gets its memory back; 0: it has none of it */
 
@@ -83,6 +84,40 @@ static void forget_wish(struct fm_cuda_managed *m, void *c)
 
 	if (d)
 		atomic_store(&d->wish, FM_MEM_STAY);
+}
+
+static bool has_work(const struct fm_cuda_queue *q)
+{
+	return fm_slot_pending(q->xq->slot);
+}
+
+static bool works(void)
+{
+	struct fm_xq *busy[FM_BOARD_SLOTS];
+	size_t n = fm_cuda_keep(NULL, busy, has_work, NULL);
+
+	for (size_t i = 0; i < n; i++)
+		fm_xq_unref(busy[i]);
+	return n;
+}
+
+static void note_missed(struct fm_cuda_managed *m, void *missed)
+{
+	struct fm_ledger_device *d = fm_account_row(fm_shim_has_client(), m->row);
+
+	if (d)
+		atomic_store(&d->misses, *(bool *)missed);
+}
+
+/* Does the program wait for its memory? The daemon is told, so that it makes room. */
+static void tell_missed(struct fm_client *c, bool missed)
+{
+	if (missed == moves.missed)
+		return;
+	moves.missed = missed;
+	fm_cuda_managed_each(note_missed, &missed);
+	if (missed)
+		fm_account_bell(c);
 }
 
 /* --- the moves --- */
@@ -187,28 +222,18 @@ static void trim_one(struct fm_cuda_managed *m, void *left)
 		*(bool *)left |= fm_cu_move_trim(moves.move[m->dev]);
 }
 
-static bool has_work(const struct fm_cuda_queue *q)
-{
-	return fm_slot_pending(q->xq->slot);
-}
-
 /* Memory of the host goes back to the system a while after it was used last. The driver waits for
  * all of the device before it lets go of it, so this is for a moment without work. */
 static uint64_t trim(void)
 {
-	struct fm_xq *busy[FM_BOARD_SLOTS];
 	uint64_t now = fm_now();
 	bool left = false;
-	size_t n;
 
 	if (!moves.trim_at)
 		return FM_NEVER;
 	if (now < moves.trim_at)
 		return moves.trim_at - now;
-	n = fm_cuda_keep(NULL, busy, has_work, NULL);
-	for (size_t i = 0; i < n; i++)
-		fm_xq_unref(busy[i]);
-	if (n)
+	if (works())
 		return TRIM_LOOK;
 	fm_cuda_managed_each(trim_one, &left);
 	moves.trim_at = left ? now + HOST_KEPT : 0;
@@ -222,11 +247,12 @@ static uint64_t come_in(struct fm_client *c)
 	int rc;
 
 	fm_rest_mapping(c);
+	moves.full = false;
 	rc = move_all(fm_cu_move_in);
 	if (!rc) {
+		tell_missed(c, false);
 		fm_rest_end(c);
 		atomic_store(&moves.resting, false);
-		moves.full = false;
 		moves.trim_at = fm_now() + HOST_KEPT;
 		if (!moves.gave_up)
 			fm_cuda_managed_trouble(FM_MEM_FINE);
@@ -273,8 +299,10 @@ static uint64_t go_out(struct fm_client *c)
 		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
 		return FM_NEVER;
 	}
-	if (moves.full)
+	if (moves.full) {
+		tell_missed(c, fm_rest_is_missed(c) || fm_cu_waits_outside() || works());
 		return OUT_LOOK;
+	}
 	rc = rest(c);
 	if (rc == -EBUSY)
 		fm_cuda_managed_trouble(FM_MEM_NO_REST);
@@ -389,7 +417,7 @@ void fm_cuda_mover_fork_child(void)
 	moves.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	for (unsigned i = 0; i < FM_CUDA_MEM_DEVICES; i++)
 		moves.move[i] = NULL;
-	moves.gave_up = moves.full = false;
+	moves.gave_up = moves.full = moves.missed = false;
 	atomic_store(&moves.started, false);
 	atomic_store(&moves.told, false);
 	atomic_store(&moves.stop, false);

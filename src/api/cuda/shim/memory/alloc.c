@@ -20,6 +20,7 @@
 static fm_cu_result make_linear(CUdeviceptr *ptr, size_t n)
 {
 	struct fm_cuda_making m;
+	uint64_t until = 0;
 	CUdeviceptr was;
 	fm_cu_result rc;
 
@@ -29,7 +30,11 @@ static fm_cu_result make_linear(CUdeviceptr *ptr, size_t n)
 	if (!fm_cuda_mem_begin(&m, FM_MEM_PLAIN, n))
 		return FM_CU_ERROR_OUT_OF_MEMORY;
 	was = ptr ? *ptr : 0;
-	rc = NEXT(cuMemAlloc_v2, (ptr, n));
+	do {
+		rc = NEXT(cuMemAlloc_v2, (ptr, n));
+	} while (
+		FM_UNLIKELY(rc == FM_CU_ERROR_OUT_OF_MEMORY) && fm_cuda_mem_room(&m.at, n, &until));
+	fm_cuda_mem_room_end(&m.at, until);
 	return MADE(&m, FM_CUDA_ADDRESS, ptr, n, rc);
 }
 

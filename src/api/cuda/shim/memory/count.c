@@ -476,3 +476,16 @@ void fm_cuda_mem_context_gone(CUcontext ctx)
 	apply(c, &gone, -1);
 	fm_cuda_mem_settle_all();
 }
+
+/* --- room that others make --- */
+
+bool fm_cuda_mem_room(const struct fm_cuda_mem_at *at, uint64_t bytes, uint64_t *until)
+{
+	return at->c && !fm_account_room(at->c, at->row, bytes, until);
+}
+
+void fm_cuda_mem_room_end(const struct fm_cuda_mem_at *at, uint64_t until)
+{
+	if (FM_UNLIKELY(until))
+		fm_account_room_end(at->c, at->row, until);
+}

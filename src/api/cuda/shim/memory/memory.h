@@ -61,6 +61,11 @@ void fm_cuda_mem_client_made(struct fm_client *c);
 /* Does the program have any memory? */
 bool fm_cuda_mem_any(void);
 
+/* The driver has no memory for so much: false if others cannot make room, or no longer. *until is 0
+ * at first, and is given to room_end() by an allocation that has waited. */
+bool fm_cuda_mem_room(const struct fm_cuda_mem_at *at, uint64_t bytes, uint64_t *until);
+void fm_cuda_mem_room_end(const struct fm_cuda_mem_at *at, uint64_t until);
+
 /* A block that is about to be made. */
 struct fm_cuda_making {
 	struct fm_cuda_mem_at at;

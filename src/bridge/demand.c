@@ -1,0 +1,726 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory that goes out because somebody needs the room, and comes in because its group has work. A
+ * group goes as a whole, and is held by the core from the time when it is asked to go out until its
+ * clients have said that all of it is in: it is not charged, the policy goes on choosing it, and
+ * another runs meanwhile.
+ *
+ * There are two needs. An allocation for which the driver has no memory waits in its program, until
+ * others have made room or it is plain that they cannot (ledger.h, `lacks`). And a group whose
+ * memory is out gets work. On each device one group comes in at a time: two that share the room
+ * that is left would wait for each other.
+ *
+ * A group that has come in keeps its memory for a while even if another is chosen: for twice the
+ * time in which it came in, and at least for KEEPS. Otherwise two groups could throw each other out
+ * without running. The same holds for a group for whose allocation others went out.
+ *
+ * What clients say are claims. A false one can have groups put out that might have stayed, but
+ * never for longer than they have no work, and it cannot keep one out: a group that needs its
+ * memory is brought in even where by these figures there is no room, if nobody can go. The driver
+ * has the last word.
+ */
+#include "base/cleanup.h"
+#include "internal.h"
+#include "victims.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Between looks at memory that moves, and at groups that wait for others to give theirs up. */
+#define MOVING_LOOK  (2 * FM_MS)
+#define WAITING_LOOK (10 * FM_MS)
+/* The least time for which a group keeps its memory once that is in. */
+#define KEEPS (500 * FM_MS)
+/* A group without work for so long is idle. */
+#define IDLE_AFTER (50 * FM_MS)
+/* Memory that does not move for so long counts as pinned, for the second time. */
+#define MOVES_WITHIN FM_S
+#define APART        (5 * FM_S)
+/* The driver has refused to move it: there is no point in asking soon. */
+#define APART_LONG (60 * FM_S)
+/* For an allocation nobody is waited for any longer; and the room that it was promised is kept. */
+#define LACK_MOST    (8 * FM_S)
+#define PROMISE_MOST FM_S
+/* A group that comes in where the device is full: others are asked after this time. */
+#define FULL_AFTER (20 * FM_MS)
+
+void demand_kick(struct fm_bridge *b)
+{
+	b->demand_at = 0;
+}
+
+enum fm_mem_wish demand_wish(const struct fm_bridge_group *g)
+{
+	switch (g->demand.place) {
+	case PLACE_GOING:
+	case PLACE_OUT:
+		return FM_MEM_OUT;
+	case PLACE_COMING:
+		return FM_MEM_IN;
+	default:
+		return FM_MEM_STAY;
+	}
+}
+
+static int64_t hint(const struct fm_bridge_group *g, enum fm_hint h)
+{
+	return fm_sched_group_hints(g->sgroup)->value[h];
+}
+
+/* --- sizes --- */
+
+struct sizes {
+	uint64_t all, movable, here; /* here: of the movable */
+};
+
+static uint64_t most(uint64_t bytes)
+{
+	return FM_MIN(bytes, (uint64_t)FM_MEMORY_MAX);
+}
+
+static struct sizes row_sizes(const struct memory *m, const struct memory_row *r)
+{
+	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	struct sizes s = {.all = most(CLAIM(row->claimed))};
+
+	if (!m->managed)
+		return s;
+	s.movable = FM_MIN(CLAIM(row->kind[FM_MEM_MOVABLE]), s.all);
+	s.here = FM_MIN(CLAIM(row->resident), s.movable);
+	return s;
+}
+
+static struct memory *memory_of(const struct member *m)
+{
+	return m->index ? NULL : m->client->memory;
+}
+
+/* On one device; d NULL: on all. */
+static struct sizes group_sizes(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	struct sizes sum = {0};
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; memory_of(m) && i < FM_LEDGER_DEVICES; i++) {
+			const struct memory_row *r = &memory_of(m)->row[i];
+			struct sizes s = {0};
+
+			if (r->dev && (!d || r->dev == d))
+				s = row_sizes(memory_of(m), r);
+			sum.all += s.all;
+			sum.movable += s.movable;
+			sum.here += s.here;
+		}
+	return sum;
+}
+
+static uint64_t missing(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	struct sizes s = group_sizes(g, d);
+
+	return s.movable - s.here;
+}
+
+/* By hand or by demand. */
+static bool is_out(const struct fm_bridge_group *g)
+{
+	return (g->away != FM_MEM_STAY ? g->away : demand_wish(g)) == FM_MEM_OUT;
+}
+
+static bool comes_in(const struct fm_bridge_group *g)
+{
+	return (g->away != FM_MEM_STAY ? g->away : demand_wish(g)) == FM_MEM_IN;
+}
+
+/* What the device is taken to be full with. A group that comes in will have all of its memory. */
+static uint64_t used_on(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
+{
+	struct fm_bridge_client *c;
+	uint64_t sum = 0;
+
+	fm_list_each (c, &b->clients, link)
+		for (unsigned i = 0; c->memory && i < FM_LEDGER_DEVICES; i++) {
+			const struct memory_row *r = &c->memory->row[i];
+			struct sizes s;
+
+			if (r->dev != d)
+				continue;
+			s = row_sizes(c->memory, r);
+			sum += c->first.group && is_out(c->first.group) ? s.all - s.movable + s.here
+									: s.all;
+			if (r->promised_until > now && CLAIM(c->memory->ledger->device[i].lacks))
+				sum += r->promised;
+		}
+	return sum;
+}
+
+/* --- who may go --- */
+
+static bool has_work(const struct ent *e)
+{
+	const struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent)
+		if (fm_slot_pending(q->slot) && CLAIM(q->slot->hold) != FM_HOLD_RESTS)
+			return true;
+	return false;
+}
+
+/* An allocation waits for room, or a call waits for memory that is out. */
+static bool lacks_or_misses(const struct fm_bridge_group *g)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; memory_of(m) && i < FM_LEDGER_DEVICES; i++) {
+			const struct fm_ledger_device *row = &memory_of(m)->ledger->device[i];
+
+			if (CLAIM(row->lacks) || CLAIM(row->misses))
+				return true;
+		}
+	return false;
+}
+
+static bool is_busy(const struct fm_bridge_group *g)
+{
+	const struct member *m;
+	const struct ent *e;
+
+	fm_list_each (m, &g->members, in_group)
+		if (m->segments)
+			return true;
+	fm_list_each (e, &g->ents, in_group)
+		if (has_work(e))
+			return true;
+	return lacks_or_misses(g);
+}
+
+static uint64_t later(uint64_t a, uint64_t b, uint64_t c)
+{
+	b = FM_MAX(b, c);
+	return FM_MAX(a, b);
+}
+
+/* The end of the last work of a group that has none now. The boards are looked at: the core hears
+ * nothing of a group that is alone. */
+static uint64_t idle_since(const struct fm_bridge_group *g, uint64_t now)
+{
+	uint64_t last = g->demand.at;
+	const struct queue *q;
+	const struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		fm_list_each (q, &e->queues, in_ent)
+			last = later(last, CLAIM(q->slot->done_at), q->since);
+	return FM_MIN(last, now);
+}
+
+static void look_at_state(struct victim *v, const struct fm_bridge_group *g, uint64_t now)
+{
+	const struct ent *e;
+	bool busy = is_busy(g);
+
+	v->since = idle_since(g, now);
+	v->state = VICTIM_IDLE;
+	if (!busy && now - v->since < IDLE_AFTER)
+		v->state = VICTIM_STOPPED;
+	if (!busy)
+		return;
+	v->state = fm_sched_group_suspended(g->sgroup) ? VICTIM_IDLE : VICTIM_STOPPED;
+	v->since = g->demand.at;
+	fm_list_each (e, &g->ents, in_group) {
+		v->since = later(v->since, e->closed_at, 0);
+		if (e->gate_open && has_work(e))
+			v->state = VICTIM_RUNS;
+	}
+}
+
+/* Does the group's memory stay, whatever happens? */
+static bool stays(const struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
+{
+	int64_t request = hint(g, FM_HINT_MEMORY_REQUEST);
+	struct fm_bridge_away a;
+
+	if (g->demand.place != PLACE_HERE || g->away != FM_MEM_STAY || g->demand.apart > now ||
+		hint(g, FM_HINT_MEMORY_PIN))
+		return true;
+	if (d && request > 0 && group_sizes(g, d).all <= (uint64_t)request)
+		return true;
+	fm_bridge_group_away(g, &a);
+	return !a.processes || !a.resident || a.trouble >= FM_MEM_PINNED_ALL || away_other(g);
+}
+
+static int64_t rank_of(const struct fm_bridge_group *g)
+{
+	return fm_list_empty(&g->ents) ? hint(g, FM_HINT_PRIORITY) : group_rank(g);
+}
+
+/* May a group that runs go out for that one? Only if that one comes first for the policy. Where the
+ * policy lets all of them run, or cannot choose a program that allocates because it has no work
+ * yet, they take turns. */
+static bool goes_before(const struct fm_bridge_group *g, const struct fm_bridge_group *runs,
+	const struct bdevice *d)
+{
+	const struct ent *first = fm_sched_dev_first(d->sdev);
+	int64_t mine = rank_of(g), other = rank_of(runs);
+	struct fm_decision c;
+
+	fm_sched_dev_decision(d->sdev, &c);
+	if ((first && first->group == g) || mine > other)
+		return true;
+	return mine == other && (c.chosen > 1 || g->demand.place == PLACE_HERE);
+}
+
+/* A choice for one need: the group g needs `want' bytes on d; with less than `least' it would not
+ * be helped. */
+struct need {
+	struct fm_bridge *b;
+	struct fm_bridge_group *g;
+	const struct bdevice *d;
+	uint64_t want, least, now;
+	/* Answers. when: another answer is to be expected then. later: what those have that may go
+	 * some time, but not now. */
+	uint64_t when, later;
+};
+
+static unsigned find_victims(struct need *need, struct victim *v)
+{
+	struct fm_bridge_group *g;
+	unsigned n = 0;
+
+	fm_list_each (g, &need->b->groups, link) {
+		struct victim *is = &v[n];
+
+		if (n == VICTIMS_MOST || g == need->g || stays(g, need->d, need->now))
+			continue;
+		*is = (struct victim){.group = g, .bytes = group_sizes(g, need->d).here};
+		if (!is->bytes)
+			continue;
+		look_at_state(is, g, need->now);
+		is->keeps = is->state == VICTIM_IDLE ? 0 : g->demand.keeps;
+		if (is->state == VICTIM_RUNS && !goes_before(need->g, g, need->d))
+			need->later = fm_add_sat(need->later, is->bytes);
+		else
+			n++;
+	}
+	return n;
+}
+
+/* --- going out and coming in --- */
+
+static void hold(struct fm_bridge *b, struct fm_bridge_group *g, bool holds, uint64_t now)
+{
+	struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		fm_sched_ready_at(b->sched, e->sent, holds ? FM_NEVER : now, now);
+}
+
+static void put(struct fm_bridge_group *g, enum place place, uint64_t now)
+{
+	g->demand.place = place;
+	g->demand.at = g->demand.moved_at = now;
+	g->demand.left = UINT64_MAX;
+}
+
+static void put_out(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why,
+	const struct fm_bridge_group *cause, uint64_t now)
+{
+	put(g, PLACE_GOING, now);
+	g->demand.why = why;
+	g->demand.needs = is_busy(g) ? now : 0;
+	snprintf(g->demand.cause, sizeof(g->demand.cause), "%s", cause ? cause->name : "");
+	hold(b, g, true, now);
+	away_tell(b, g, FM_MEM_OUT);
+}
+
+static void end_need(struct fm_bridge_group *g, uint64_t now)
+{
+	if (g->demand.needs)
+		g->demand.held += fm_sub_sat(now, g->demand.needs);
+	g->demand.needs = 0;
+}
+
+static void is_here(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	end_need(g, now);
+	put(g, PLACE_HERE, now);
+	g->demand.why = FM_OUT_NOT;
+	away_tell(b, g, FM_MEM_STAY);
+	hold(b, g, false, now);
+}
+
+void demand_ends(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	if (g->demand.place == PLACE_HERE)
+		return;
+	end_need(g, now);
+	put(g, PLACE_HERE, now);
+	g->demand.why = FM_OUT_NOT;
+	hold(b, g, false, now);
+}
+
+void demand_joined(struct fm_bridge *b, struct member *m)
+{
+	struct memory *mem = memory_of(m);
+	enum fm_mem_wish wish = m->group->away != FM_MEM_STAY ? m->group->away
+							      : demand_wish(m->group);
+
+	for (unsigned i = 0; mem && mem->managed && i < FM_LEDGER_DEVICES; i++)
+		atomic_store(&mem->ledger->device[i].wish, (uint32_t)wish);
+	if (mem && mem->managed)
+		b->host.wake(m->client->ctx);
+	demand_kick(b);
+}
+
+/* True: somebody goes out. */
+static bool choose(struct need *need)
+{
+	FM_CLEAN_FREE struct victim *v = calloc(VICTIMS_MOST, sizeof(*v));
+	unsigned n;
+
+	need->when = FM_NEVER;
+	need->later = 0;
+	if (!v)
+		return false;
+	n = find_victims(need, v);
+	if (!victims_choose(v, n, need->want, need->least, need->now, &need->when))
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (v[i].goes)
+			put_out(need->b, v[i].group, FM_OUT_DEMAND, need->g, need->now);
+	return true;
+}
+
+/* --- how far they are --- */
+
+static bool progresses(struct demand *x, uint64_t left, uint64_t now)
+{
+	if (left != x->left)
+		x->moved_at = now;
+	x->left = left;
+	return now - x->moved_at < MOVES_WITHIN;
+}
+
+static uint64_t follow_going(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	struct fm_bridge_away a;
+
+	fm_bridge_group_away(g, &a);
+	if (!a.resident || a.trouble == FM_MEM_HOST_FULL) {
+		put(g, PLACE_OUT, now);
+		return now;
+	}
+	if (a.trouble < FM_MEM_DRIVER && progresses(&g->demand, a.resident, now))
+		return now + MOVING_LOOK;
+	g->demand.apart = now + (a.trouble < FM_MEM_DRIVER ? APART : APART_LONG);
+	if (a.host)
+		put(g, PLACE_OUT, now);
+	else
+		is_here(b, g, now);
+	return now;
+}
+
+static bool others_wait(struct fm_bridge *b, const struct fm_bridge_group *but)
+{
+	struct fm_bridge_group *g;
+
+	fm_list_each (g, &b->groups, link)
+		if (g != but && (lacks_or_misses(g) || (is_out(g) && g->demand.needs)))
+			return true;
+	return false;
+}
+
+/* One that does not come any further makes room for others, and waits again. */
+static uint64_t follow_coming(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	uint64_t took = now - g->demand.at;
+	struct fm_bridge_away a;
+
+	fm_bridge_group_away(g, &a);
+	if (!a.host) {
+		is_here(b, g, now);
+		g->demand.keeps = now + FM_MAX(2 * took, (uint64_t)KEEPS);
+		return now;
+	}
+	if (!progresses(&g->demand, a.host, now) && others_wait(b, g)) {
+		put(g, PLACE_GOING, now);
+		g->demand.apart = now + APART / 5;
+		away_tell(b, g, FM_MEM_OUT);
+	}
+	return now + MOVING_LOOK;
+}
+
+static uint64_t follow_out(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	struct fm_bridge_away a;
+
+	fm_bridge_group_away(g, &a);
+	if (!a.processes) {
+		is_here(b, g, now);
+		return now;
+	}
+	if (!g->demand.needs && is_busy(g))
+		g->demand.needs = now;
+	return g->demand.needs ? now + WAITING_LOOK : FM_NEVER;
+}
+
+/* Memory that is out although nobody wishes so comes in by itself: an earlier daemon has put it
+ * out. From now on that goes in turn. */
+static bool adopt(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	struct fm_bridge_away a;
+
+	fm_bridge_group_away(g, &a);
+	if (!a.host || g->away != FM_MEM_STAY)
+		return false;
+	put_out(b, g, FM_OUT_DEMAND, NULL, now);
+	g->demand.needs = now;
+	return true;
+}
+
+/* When it has been idle for as long as its hint says. */
+static uint64_t follow_here(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	uint64_t after = (uint64_t)hint(g, FM_HINT_IDLE_OUT), at;
+
+	if (adopt(b, g, now))
+		return now;
+	if (!after || stays(g, NULL, now))
+		return after && g->demand.apart > now ? g->demand.apart : FM_NEVER;
+	if (is_busy(g))
+		return now + after;
+	at = idle_since(g, now) + after;
+	if (at > now)
+		return at;
+	put_out(b, g, FM_OUT_IDLE, NULL, now);
+	return now + MOVING_LOOK;
+}
+
+static uint64_t follow(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	switch (g->demand.place) {
+	case PLACE_GOING:
+		return follow_going(b, g, now);
+	case PLACE_OUT:
+		return follow_out(b, g, now);
+	case PLACE_COMING:
+		return follow_coming(b, g, now);
+	default:
+		return follow_here(b, g, now);
+	}
+}
+
+/* --- allocations that wait --- */
+
+static void answer(struct memory *m, struct memory_row *r, bool room, uint64_t bytes, uint64_t now)
+{
+	fm_ledger_room(&m->ledger->device[r - m->row], r->lacking, room);
+	r->lack_again = room;
+	r->promised = bytes;
+	r->promised_until = room ? now + PROMISE_MOST : 0;
+	if (room && m->client->first.group)
+		m->client->first.group->demand.keeps = now + KEEPS;
+	r->lack_at = 0;
+}
+
+/* What it lacks, at most as much as it could be allowed. 0: nothing waits. */
+static uint64_t lack_of(struct fm_bridge *b, struct memory *m, struct memory_row *r, uint64_t now)
+{
+	struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	uint32_t number = CLAIM(row->lacking);
+	uint64_t bytes = most(CLAIM(row->lacks)), capacity = memory_capacity(b, r->dev);
+
+	bytes = FM_MIN(bytes, capacity);
+	if (!bytes) {
+		r->promised = r->promised_until = 0;
+		r->lack_again = false;
+	}
+	if (number != r->lacking) {
+		r->lacking = number;
+		r->lack_at = now;
+		r->lack_moved = false;
+		r->promised_until = 0;
+	}
+	return r->lack_at ? bytes : 0;
+}
+
+/* The driver had no memory. Where by the figures there should have been enough, something else has
+ * it, and that much more has to go. */
+static uint64_t serve_lack(struct fm_bridge *b, struct memory *m, struct memory_row *r, uint64_t now)
+{
+	uint64_t bytes = lack_of(b, m, r, now), capacity, used;
+	struct need need = {b, m->client->first.group, r->dev, .now = now};
+
+	if (!bytes || !need.g)
+		return FM_NEVER;
+	/* All that it has is out, or on its way: it tries again when that is in. */
+	if (need.g->demand.place != PLACE_HERE) {
+		fm_ledger_room(&m->ledger->device[r - m->row], r->lacking, true);
+		r->lack_at = 0;
+		return FM_NEVER;
+	}
+	if (r->lack_moved) {
+		answer(m, r, true, bytes, now);
+		return now;
+	}
+	capacity = memory_capacity(b, r->dev);
+	used = used_on(b, r->dev, now);
+	used = fm_sub_sat(used + bytes, capacity);
+	need.least = FM_MIN(used, bytes);
+	need.want = need.least && !r->lack_again ? need.least : bytes;
+	if (choose(&need)) {
+		r->lack_moved = true;
+		return now + MOVING_LOOK;
+	}
+	if ((need.when == FM_NEVER && !need.later) || now - r->lack_at > LACK_MOST) {
+		answer(m, r, false, 0, now);
+		return FM_NEVER;
+	}
+	return FM_MIN(need.when, now + WAITING_LOOK);
+}
+
+static uint64_t serve_lacks(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
+{
+	uint64_t due = FM_NEVER;
+	struct fm_bridge_client *c;
+
+	fm_list_each (c, &b->clients, link)
+		for (unsigned i = 0; c->memory && i < FM_LEDGER_DEVICES; i++)
+			if (c->memory->row[i].dev == d)
+				due = FM_MIN(due, serve_lack(b, c->memory, &c->memory->row[i], now));
+	return due;
+}
+
+/* --- groups that come in --- */
+
+static struct fm_bridge_group *coming_on(struct fm_bridge *b, const struct bdevice *d)
+{
+	struct fm_bridge_group *g;
+
+	fm_list_each (g, &b->groups, link)
+		if (comes_in(g) && missing(g, d))
+			return g;
+	return NULL;
+}
+
+/* That which the policy has chosen, or else that which has waited longest. */
+static struct fm_bridge_group *next_on(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
+{
+	const struct ent *first = fm_sched_dev_first(d->sdev);
+	struct fm_bridge_group *g, *next = NULL;
+
+	fm_list_each (g, &b->groups, link) {
+		if (g->demand.place != PLACE_OUT || !g->demand.needs || g->demand.apart > now ||
+			!missing(g, d))
+			continue;
+		if (first && first->group == g)
+			return g;
+		if (!next || g->demand.needs < next->demand.needs)
+			next = g;
+	}
+	return next;
+}
+
+static uint64_t serve_coming(
+	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
+{
+	uint64_t bytes = missing(g, d), lack = fm_sub_sat(used_on(b, d, now), memory_capacity(b, d));
+	struct need need = {b, g, d, .want = bytes, .now = now};
+	struct fm_bridge_away a;
+
+	lack = FM_MIN(lack, bytes);
+	need.least = FM_MAX(lack, UINT64_C(1));
+	fm_bridge_group_away(g, &a);
+	if (a.trouble == FM_MEM_DEVICE_FULL && now - g->demand.at >= FULL_AFTER)
+		choose(&need);
+	return now + MOVING_LOOK;
+}
+
+static void bring_in(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	put(g, PLACE_COMING, now);
+	away_tell(b, g, FM_MEM_IN);
+}
+
+/* By the figures the device must have room for it; unless there is nobody who could ever go. */
+static uint64_t serve_next(
+	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
+{
+	uint64_t bytes = missing(g, d), used = used_on(b, d, now);
+	uint64_t lack = fm_sub_sat(used + bytes, memory_capacity(b, d));
+	struct need need = {b, g, d, .now = now};
+
+	lack = FM_MIN(lack, bytes);
+	need.want = need.least = lack;
+	if (lack && choose(&need))
+		return now + MOVING_LOOK;
+	if (lack && (need.when != FM_NEVER || need.later))
+		return FM_MIN(need.when, now + WAITING_LOOK);
+	bring_in(b, g, now);
+	return now + MOVING_LOOK;
+}
+
+static bool goes_out_on(struct fm_bridge *b, const struct bdevice *d)
+{
+	struct fm_bridge_group *g;
+
+	fm_list_each (g, &b->groups, link)
+		if (g->demand.place == PLACE_GOING && group_sizes(g, d).here)
+			return true;
+	return false;
+}
+
+static uint64_t serve(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
+{
+	struct fm_bridge_group *g;
+	uint64_t due;
+
+	if (goes_out_on(b, d))
+		return now + MOVING_LOOK;
+	due = serve_lacks(b, d, now);
+	if (goes_out_on(b, d))
+		return due;
+	g = coming_on(b, d);
+	if (g)
+		return FM_MIN(due, serve_coming(b, g, d, now));
+	g = next_on(b, d, now);
+	return g ? FM_MIN(due, serve_next(b, g, d, now)) : due;
+}
+
+uint64_t demand_run(struct fm_bridge *b, uint64_t now)
+{
+	uint64_t due = FM_NEVER;
+	struct fm_bridge_group *g;
+	struct bdevice *d;
+
+	if (now < b->demand_at)
+		return b->demand_at;
+	fm_list_each (g, &b->groups, link) {
+		uint64_t at = follow(b, g, now);
+
+		/* It has come to another place: there may be more to do there. */
+		due = FM_MIN(due, at > now ? at : follow(b, g, now));
+	}
+	fm_list_each (d, &b->devices, link)
+		due = FM_MIN(due, serve(b, d, now));
+	b->demand_at = FM_MAX(due, now + 1);
+	return b->demand_at;
+}
+
+/* --- for people --- */
+
+void fm_bridge_group_out_info(
+	const struct fm_bridge_group *g, uint64_t now, struct fm_bridge_out_info *i)
+{
+	const struct demand *x = &g->demand;
+
+	*i = (struct fm_bridge_out_info){.why = g->away == FM_MEM_STAY ? x->why : FM_OUT_HAND,
+		.moving = comes_in(g) || x->place == PLACE_GOING,
+		.since = x->at,
+		.held_for = x->needs ? FM_MAX(fm_sub_sat(now, x->needs), UINT64_C(1)) : 0,
+		.held = x->held,
+		.cause = x->cause,
+		.apart = x->apart > now};
+	i->held += i->held_for;
+}
