@@ -486,10 +486,10 @@ static uint64_t follow_here(struct fm_bridge *b, struct fm_bridge_group *g, uint
 
 	if (adopt(b, g, now))
 		return now;
-	if (!after || stays(g, NULL, now))
-		return after && g->demand.apart > now ? g->demand.apart : FM_NEVER;
-	if (is_busy(g))
-		return now + after;
+	if (!after)
+		return FM_NEVER;
+	if (is_busy(g) || stays(g, NULL, now))
+		return now + FM_MAX(after, (uint64_t)WAITING_LOOK);
 	at = idle_since(g, now) + after;
 	if (at > now)
 		return at;

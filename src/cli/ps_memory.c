@@ -17,12 +17,14 @@ static void add_memory(struct table *t, const json_t *group, const json_t *m)
 	static const char *const sizes[] = {"committed_bytes", "movable_bytes", "pinned_bytes",
 		"foreign_bytes", "resident_bytes", "host_bytes", "limit_bytes", "request_bytes",
 		"peak_bytes"};
+	const json_t *out = json_object_get(group, "out");
 
 	table_add(t, "%s", cli_str(group, "name"));
 	table_add(t, "%s", cli_str(m, "device"));
 	for (size_t i = 0; i < FM_ARRAY_LEN(sizes); i++)
 		add_size(t, m, sizes[i]);
 	table_add(t, "%.0f", cli_num(m, "refused"));
+	table_add(t, "%s", out ? cli_str(out, "why") : "-");
 }
 
 /* What keeps memory from moving where that is wished for. */
@@ -58,6 +60,7 @@ int ps_show_memory(const json_t *groups)
 		{"REQUEST", true, false},
 		{"PEAK", true, false},
 		{"REFUSED", true, false},
+		{"OUT", false, false},
 	};
 	TABLE_CLEAN struct table t;
 	const json_t *g, *m;

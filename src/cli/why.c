@@ -98,6 +98,33 @@ static const char *holder_of(const json_t *now)
 							    : "nobody";
 }
 
+/* The group's memory is out, and not by hand. Or NULL. */
+static const json_t *why_out(const json_t *group)
+{
+	const json_t *out = json_object_get(group, "out");
+	const char *why = cli_str(out, "why");
+
+	return out && (!strcmp(why, "idle") || !strcmp(why, "demand")) ? out : NULL;
+}
+
+/* What of the group's memory is where, and because of whom. */
+static json_t *where_memory_is(const struct why *w, const char *start, const char *time)
+{
+	const json_t *away = json_object_get(w->group, "away"), *out = why_out(w->group);
+	const char *cause = json_string_value(json_object_get(out, "for"));
+	char host[FM_SIZE_TEXT], all[FM_SIZE_TEXT];
+	bool idle = !strcmp(cli_str(out, "why"), "idle");
+
+	fm_size_short((uint64_t)cli_num(away, "host"), host);
+	fm_size_short((uint64_t)cli_num(away, "movable"), all);
+	return json_sprintf("%s%s: %s of its %s of memory is on the host, because %s%s", start,
+		time, host, all,
+		idle    ? "it was idle for as long as its hint idle-out says"
+		: cause ? cause
+			: "others",
+		idle ? "" : " needed the room");
+}
+
 static json_t *doing_waits(const struct why *w, const json_t *now)
 {
 	const char *why = cli_str(now, "why"), *rule = cli_str(now, "rule");
@@ -110,6 +137,8 @@ static json_t *doing_waits(const struct why *w, const json_t *now)
 	if (!strcmp(why, "draining"))
 		return json_sprintf("waits, for %s now: it is chosen, but %s has not stopped yet",
 			time, holder_of(now));
+	if (!strcmp(why, "resource") && why_out(w->group))
+		return where_memory_is(w, "is held for memory, now for ", time);
 	if (!strcmp(why, "resource"))
 		return json_sprintf("waits, for %s now: it is chosen, but a resource that it "
 				    "needs is not ready",
@@ -145,6 +174,17 @@ static json_t *by_hand(const struct why *w)
 		told ? ": " : "", told ? trouble : "");
 }
 
+/* It has no work that the device knows, and its memory is out. */
+static json_t *out_now(const struct why *w)
+{
+	double waits = cli_num(why_out(w->group), "waits_ms");
+	char time[TABLE_TIME];
+
+	if (waits <= 0)
+		return where_memory_is(w, "has no work on the device", "");
+	return where_memory_is(w, "is held for memory, now for ", table_ms(waits, time));
+}
+
 /* What the group does on the device now, as a sentence without its subject. The caller owns it. */
 static json_t *why_doing(const struct why *w)
 {
@@ -157,6 +197,8 @@ static json_t *why_doing(const struct why *w)
 		return json_string("has the device");
 	if (!strcmp(state, "ready"))
 		return json_string("is being stopped, and has to wait then");
+	if (strcmp(state, "suspended") != 0 && why_out(w->group))
+		return out_now(w);
 	if (strcmp(state, "suspended") != 0)
 		return json_string("has no work on the device");
 	if (json_is_true(json_object_get(w->group, "suspended")))
@@ -320,6 +362,21 @@ static void show_coverage(const json_t *group)
 		printf("  hint: %s\n", cli_binary_hint(group));
 }
 
+/* What would keep the group's memory on the device; or why it does not leave it. */
+static void show_out(const json_t *group)
+{
+	const json_t *out = json_object_get(group, "out");
+
+	if (json_is_true(json_object_get(out, "stuck")))
+		puts("others needed its memory's room, but the memory did not go out within a "
+		     "second: the program is stopped, or its work does not end");
+	if (!strcmp(cli_str(out, "why"), "demand"))
+		puts("to keep its memory on the device: fermata hint TARGET memory-pin=1, or "
+		     "memory-request=SIZE; `fermata ps --memory' shows who has what");
+	if (!strcmp(cli_str(out, "why"), "idle"))
+		puts("to keep its memory on the device: fermata hint TARGET idle-out=0");
+}
+
 static void show_advice(const json_t *advice)
 {
 	json_t *o, *word;
@@ -362,6 +419,7 @@ static int show_group(const json_t *reply, const json_t *group)
 	}
 	why_show_memory(group);
 	show_coverage(group);
+	show_out(group);
 	show_advice(json_object_get(group, "advice"));
 	return CLI_OK;
 }

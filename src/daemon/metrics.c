@@ -232,6 +232,12 @@ static size_t add_group(
 		set(o, "deadline_ns", json_integer(i->hints->value[FM_HINT_DEADLINE]));
 	set(o, "devices", parts.devices);
 	set(o, "memory", parts.memory);
+	if (json_array_size(parts.memory)) {
+		struct fm_bridge_out_info out;
+
+		fm_bridge_group_out_info(g, p->now, &out);
+		set(o, "memory_held_ns", number(out.held));
+	}
 	set(o, "processes", parts.processes);
 	set(o, "more_processes", json_integer(parts.more));
 	json_array_append_new(p->items, o);

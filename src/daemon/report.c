@@ -182,6 +182,7 @@ json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_inf
 	fm_bridge_group_away(g, &away);
 	if (away.wish != FM_MEM_STAY)
 		set(o, "away", report_away(g));
+	report_out(o, g, now);
 	set(o, "devices", ents.list);
 	return o;
 }

@@ -88,6 +88,28 @@ json_t *report_away(const struct fm_bridge_group *g)
 		fm_mem_trouble_remedy(a.trouble));
 }
 
+/* Why the memory is not where the group could use it. Nothing is set for one that has it. */
+void report_out(json_t *group, const struct fm_bridge_group *g, uint64_t now)
+{
+	static const char *const why[] = {[FM_OUT_NOT] = "not",
+		[FM_OUT_HAND] = "by hand",
+		[FM_OUT_IDLE] = "idle",
+		[FM_OUT_DEMAND] = "demand"};
+	struct fm_bridge_out_info i;
+	json_t *o;
+
+	fm_bridge_group_out_info(g, now, &i);
+	if (i.why == FM_OUT_NOT && !i.apart)
+		return;
+	o = json_object();
+	set(o, "why", json_string(why[i.why]));
+	set(o, "moving", json_boolean(i.moving));
+	set(o, "waits_ms", ms(i.held_for));
+	set(o, "for", *i.cause ? json_string(i.cause) : json_null());
+	set(o, "stuck", json_boolean(i.apart));
+	set(group, "out", o);
+}
+
 void report_memory(json_t *group, struct fm_bridge_group *g)
 {
 	json_t *list = json_array();

@@ -120,6 +120,8 @@ static const struct family families[] = {
 	{"fermata_memory_moved_bytes_total", COUNTER, ROW_MEMORY, EACH, "moved", "direction",
 		"Memory copied to the host (out) and back (in)."},
 
+	{"fermata_memory_held_seconds_total", COUNTER, ROW_GROUP, SECONDS, "memory_held_ns", NULL,
+		"Time in which the group had work and waited for its memory, which was out."},
 	{"fermata_group_suspended", GAUGE, ROW_GROUP, NUMBER, "suspended", NULL,
 		"1 if the group is suspended, by hand or over its budget."},
 	{"fermata_group_priority", GAUGE, ROW_GROUP, NUMBER, "priority", NULL,

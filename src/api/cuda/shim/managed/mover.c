@@ -248,6 +248,8 @@ static uint64_t come_in(struct fm_client *c)
 
 	fm_rest_mapping(c);
 	moves.full = false;
+	if (fm_rest_is_over(c)) /* it exits, and others may have its room */
+		tell_missed(c, true);
 	rc = move_all(fm_cu_move_in);
 	if (!rc) {
 		tell_missed(c, false);
