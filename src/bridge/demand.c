@@ -250,6 +250,17 @@ static bool stays(const struct fm_bridge_group *g, const struct bdevice *d, uint
 	return !a.processes || !a.resident || a.trouble >= FM_MEM_PINNED_ALL || away_other(g);
 }
 
+/* Has the policy chosen the group on that device, although it is held? */
+static bool is_chosen(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	const struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		if (e->dev == d)
+			return fm_sched_claims(e->sent);
+	return false;
+}
+
 static int64_t rank_of(const struct fm_bridge_group *g)
 {
 	return fm_list_empty(&g->ents) ? hint(g, FM_HINT_PRIORITY) : group_rank(g);
@@ -261,12 +272,11 @@ static int64_t rank_of(const struct fm_bridge_group *g)
 static bool goes_before(const struct fm_bridge_group *g, const struct fm_bridge_group *runs,
 	const struct bdevice *d)
 {
-	const struct ent *first = fm_sched_dev_first(d->sdev);
 	int64_t mine = rank_of(g), other = rank_of(runs);
 	struct fm_decision c;
 
 	fm_sched_dev_decision(d->sdev, &c);
-	if ((first && first->group == g) || mine > other)
+	if (is_chosen(g, d) || mine > other)
 		return true;
 	return mine == other && (c.chosen > 1 || g->demand.place == PLACE_HERE);
 }
@@ -363,8 +373,8 @@ void demand_ends(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 void demand_joined(struct fm_bridge *b, struct member *m)
 {
 	struct memory *mem = memory_of(m);
-	enum fm_mem_wish wish = m->group->away != FM_MEM_STAY ? m->group->away
-							      : demand_wish(m->group);
+	enum fm_mem_wish wish =
+		m->group->away != FM_MEM_STAY ? m->group->away : demand_wish(m->group);
 
 	for (unsigned i = 0; mem && mem->managed && i < FM_LEDGER_DEVICES; i++)
 		atomic_store(&mem->ledger->device[i].wish, (uint32_t)wish);
@@ -547,7 +557,8 @@ static uint64_t lack_of(struct fm_bridge *b, struct memory *m, struct memory_row
 
 /* The driver had no memory. Where by the figures there should have been enough, something else has
  * it, and that much more has to go. */
-static uint64_t serve_lack(struct fm_bridge *b, struct memory *m, struct memory_row *r, uint64_t now)
+static uint64_t serve_lack(
+	struct fm_bridge *b, struct memory *m, struct memory_row *r, uint64_t now)
 {
 	uint64_t bytes = lack_of(b, m, r, now), capacity, used;
 	struct need need = {b, m->client->first.group, r->dev, .now = now};
@@ -588,7 +599,8 @@ static uint64_t serve_lacks(struct fm_bridge *b, const struct bdevice *d, uint64
 	fm_list_each (c, &b->clients, link)
 		for (unsigned i = 0; c->memory && i < FM_LEDGER_DEVICES; i++)
 			if (c->memory->row[i].dev == d)
-				due = FM_MIN(due, serve_lack(b, c->memory, &c->memory->row[i], now));
+				due = FM_MIN(
+					due, serve_lack(b, c->memory, &c->memory->row[i], now));
 	return due;
 }
 
@@ -607,14 +619,13 @@ static struct fm_bridge_group *coming_on(struct fm_bridge *b, const struct bdevi
 /* That which the policy has chosen, or else that which has waited longest. */
 static struct fm_bridge_group *next_on(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
 {
-	const struct ent *first = fm_sched_dev_first(d->sdev);
 	struct fm_bridge_group *g, *next = NULL;
 
 	fm_list_each (g, &b->groups, link) {
 		if (g->demand.place != PLACE_OUT || !g->demand.needs || g->demand.apart > now ||
 			!missing(g, d))
 			continue;
-		if (first && first->group == g)
+		if (is_chosen(g, d))
 			return g;
 		if (!next || g->demand.needs < next->demand.needs)
 			next = g;
@@ -625,7 +636,8 @@ static struct fm_bridge_group *next_on(struct fm_bridge *b, const struct bdevice
 static uint64_t serve_coming(
 	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
 {
-	uint64_t bytes = missing(g, d), lack = fm_sub_sat(used_on(b, d, now), memory_capacity(b, d));
+	uint64_t bytes = missing(g, d),
+		 lack = fm_sub_sat(used_on(b, d, now), memory_capacity(b, d));
 	struct need need = {b, g, d, .want = bytes, .now = now};
 	struct fm_bridge_away a;
 

@@ -47,8 +47,8 @@ static uint64_t all_of(const struct victim *v, unsigned n, uint64_t now)
 	return sum;
 }
 
-uint64_t victims_choose(struct victim *v, unsigned n, uint64_t want, uint64_t least, uint64_t now,
-	uint64_t *when)
+uint64_t victims_choose(
+	struct victim *v, unsigned n, uint64_t want, uint64_t least, uint64_t now, uint64_t *when)
 {
 	uint64_t sum = all_of(v, n, now), got = 0;
 

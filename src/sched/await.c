@@ -72,6 +72,11 @@ void fm_await_end_due(struct fm_sched *s, uint64_t now)
 	}
 }
 
+bool fm_sched_claims(const struct fm_sched_ent *e)
+{
+	return fm_core_awaits(e) && e->claimed;
+}
+
 int fm_sched_ready_at(struct fm_sched *s, struct fm_sched_ent *e, uint64_t ready_at, uint64_t now)
 {
 	bool awaits = ready_at > fm_core_now(s, now);

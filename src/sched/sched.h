@@ -229,6 +229,8 @@ bool fm_sched_group_suspended(const struct fm_sched_group *g);
  * another entity runs meanwhile, as for a gang that waits. When it is released it has its turn at
  * once. If it is in a gang, the gang waits with it. -ENOMEM: nothing has changed. */
 int fm_sched_ready_at(struct fm_sched *s, struct fm_sched_ent *e, uint64_t ready_at, uint64_t now);
+/* Has the policy chosen it, although it is held? */
+bool fm_sched_claims(const struct fm_sched_ent *e);
 
 /* What an admission control has granted to a group. It overrides hints and segments. PLACE: a place
  * above all priorities (0 and above, larger is more urgent; under fixed-priority only). A group

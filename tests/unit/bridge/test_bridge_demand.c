@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory that goes out on demand, in virtual time. The clients' movers are played by hand: a device
+ * of 1000 bytes, and groups with 600 each. */
+#include "bridge_world.h"
+
+static struct fm_ledger *give_ledger(struct world *w, struct client *c, uint64_t bytes)
+{
+	struct fm_ledger *l;
+
+	assert_int_equal(fm_ledger_create(&l, NULL), 0);
+	l->managed = true;
+	snprintf(l->device[0].key, sizeof(l->device[0].key), "%s", DEVICE);
+	atomic_store(&l->device[0].claimed, bytes);
+	atomic_store(&l->device[0].kind[FM_MEM_MOVABLE], bytes);
+	atomic_store(&l->device[0].resident, bytes);
+	atomic_store(&l->device[0].capacity, 1000);
+	assert_int_equal(fm_bridge_ledger(w->b, c->c, l), 0);
+	return l;
+}
+
+static enum fm_mem_wish wish(const struct fm_ledger *l)
+{
+	return (enum fm_mem_wish)atomic_load(&l->device[0].wish);
+}
+
+static void mem_bell(struct world *w, struct client *c)
+{
+	assert_int_equal(tell(w, c, (union fm_msg){0}, FM_MSG_MEMORY_BELL), 0);
+	pass(w, 0);
+}
+
+static void went_out(struct fm_ledger *l)
+{
+	atomic_store(&l->device[0].host, atomic_load(&l->device[0].resident));
+	atomic_store(&l->device[0].resident, 0);
+}
+
+static void came_in(struct fm_ledger *l)
+{
+	atomic_store(&l->device[0].resident, atomic_load(&l->device[0].host));
+	atomic_store(&l->device[0].host, 0);
+	atomic_store(&l->device[0].misses, 0);
+}
+
+/* Returns when that was wished. */
+static uint64_t until(
+	struct world *w, const struct fm_ledger *l, enum fm_mem_wish what, uint64_t most)
+{
+	uint64_t end = w->now + most;
+
+	while (wish(l) != what && w->now < end)
+		pass(w, 10 * FM_MS);
+	assert_int_equal(wish(l), what);
+	return w->now;
+}
+
+/* 0: no answer yet; 1: there is room; -1: there is none. */
+static int answer(const struct fm_ledger *l, uint32_t number)
+{
+	bool room;
+
+	return !fm_ledger_roomed(&l->device[0], number, &room) ? 0 : room ? 1 : -1;
+}
+
+static struct fm_bridge_out_info out_of(const struct world *w, const struct client *c)
+{
+	struct fm_bridge_out_info i;
+
+	fm_bridge_group_out_info(group_of(c, 0), w->now, &i);
+	return i;
+}
+
+static void free_all(struct world *w, struct fm_ledger *a, struct fm_ledger *z)
+{
+	fm_bridge_detach(w->b, w->a.c, w->now);
+	fm_bridge_detach(w->b, w->z.c, w->now);
+	assert_int_equal(attach(w, &w->a, ALICE, 33, "alpha"), 0);
+	assert_int_equal(attach(w, &w->z, ALICE, 44, "zeta"), 0);
+	fm_ledger_unmap(a);
+	fm_ledger_unmap(z);
+}
+
+/* z allocates, and the idle a goes out for it; then a has work, and z goes out. */
+static void idle_memory_goes_out_and_comes_back(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	assert_int_equal(wish(z), FM_MEM_STAY);
+	assert_int_equal(answer(z, number), 0);
+	assert_int_equal(out_of(w, &w->a).why, FM_OUT_DEMAND);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(answer(z, number), 1);
+	atomic_store(&z->device[0].lacks, 0);
+	atomic_store(&z->device[0].claimed, 600);
+	atomic_store(&z->device[0].kind[FM_MEM_MOVABLE], 600);
+	atomic_store(&z->device[0].resident, 600);
+	pass(w, 2 * FM_S);
+	assert_int_equal(wish(a), FM_MEM_OUT); /* it needs nothing */
+	assert_false(open_gate(&w->a, 0));
+
+	atomic_store(&a->device[0].misses, 1);
+	mem_bell(w, &w->a);
+	assert_int_equal(wish(z), FM_MEM_OUT);
+	assert_true(out_of(w, &w->a).held_for);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(wish(a), FM_MEM_OUT); /* not before there is room */
+	went_out(z);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(wish(a), FM_MEM_IN);
+	came_in(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(wish(a), FM_MEM_STAY);
+	assert_int_equal(out_of(w, &w->a).why, FM_OUT_NOT);
+	assert_true(out_of(w, &w->a).held >= 20 * FM_MS);
+	assert_true(open_gate(&w->a, 0));
+	free_all(w, a, z);
+}
+
+/* Nobody can go: the answer comes at once. */
+static void refused_where_nobody_can_go(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	pass(w, FM_S);
+	for (int i = 0; i < 4; i++) {
+		give_hint(w, &w->a, FM_HINT_MEMORY_PIN, i == 0);
+		give_hint(w, &w->a, FM_HINT_MEMORY_REQUEST, i == 1 ? 600 : 0);
+		atomic_store(&a->device[0].trouble,
+			(uint32_t)(i == 2 ? FM_MEM_REFUSED_RANKS : FM_MEM_FINE));
+		/* In the last round: even with all of a out it is too much. */
+		number = fm_ledger_lack(&z->device[0], i == 3 ? 950 : 500);
+		mem_bell(w, &w->z);
+		assert_int_equal(answer(z, number), -1);
+		assert_int_equal(wish(a), FM_MEM_STAY);
+	}
+	free_all(w, a, z);
+}
+
+/* The driver refuses although by the figures there was room: somebody else has it. */
+static void more_goes_where_the_driver_still_refuses(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 300);
+	z = give_ledger(w, &w->z, 100);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&z->device[0], 200);
+	mem_bell(w, &w->z);
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(answer(z, number), 1);
+	number = fm_ledger_lack(&z->device[0], 200);
+	mem_bell(w, &w->z);
+	assert_int_equal(answer(z, number), -1);
+	free_all(w, a, z);
+}
+
+/* One that does not move counts as pinned, and the other is answered. */
+static void what_does_not_move_is_left_alone(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	pass(w, 900 * FM_MS);
+	assert_int_equal(answer(z, number), 0);
+	pass(w, 200 * FM_MS);
+	assert_true(answer(z, number) != 0);
+	assert_int_equal(wish(a), FM_MEM_STAY);
+	assert_true(out_of(w, &w->a).apart);
+	assert_true(open_gate(&w->a, 0));
+	free_all(w, a, z);
+}
+
+/* A group that came in keeps its memory for half a second while it works. */
+static void they_do_not_throw_each_other_out(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint64_t began;
+
+	two_on_a_device(w);
+	give_hint(w, &w->a, FM_HINT_PRIORITY, FM_PRIORITY_HIGH);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 600);
+	pass(w, FM_S);
+	atomic_store(&a->device[0].misses, 0);
+	fm_ledger_lack(&z->device[0], 1);
+	mem_bell(w, &w->z); /* a goes out */
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	atomic_store(&z->device[0].lacks, 0);
+	began = w->now;
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	atomic_store(&a->device[0].misses, 1);
+	mem_bell(w, &w->a);
+	assert_in_range(until(w, z, FM_MEM_OUT, 10 * FM_S) - began, 400 * FM_MS, 2 * FM_S);
+	free_all(w, a, z);
+}
+
+/* A group of a lower rank waits until the other has no work. */
+static void the_lower_waits_for_the_higher(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 600);
+	pass(w, FM_S);
+	fm_ledger_lack(&z->device[0], 1);
+	mem_bell(w, &w->z);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	atomic_store(&z->device[0].lacks, 0);
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, 20 * FM_S);
+	assert_int_equal(wish(z), FM_MEM_STAY);
+	assert_true(open_gate(&w->z, 5));
+	assert_true(out_of(w, &w->a).held_for >= 20 * FM_S);
+	finish(w, &w->z, 5);
+	ring(w, &w->z);
+	until(w, z, FM_MEM_OUT, FM_S);
+	free_all(w, a, z);
+}
+
+static void idle_for_as_long_as_the_hint_says(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_IDLE_OUT, (int64_t)(10 * FM_S)), 0);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, 30 * FM_S);
+	assert_int_equal(wish(a), FM_MEM_STAY);
+	finish(w, &w->a, 0);
+	ring(w, &w->a);
+	pass(w, 9 * FM_S);
+	assert_int_equal(wish(a), FM_MEM_STAY);
+	until(w, a, FM_MEM_OUT, 12 * FM_S);
+	assert_int_equal(out_of(w, &w->a).why, FM_OUT_IDLE);
+	assert_int_equal(wish(z), FM_MEM_STAY);
+	went_out(a);
+	pass(w, 60 * FM_S);
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, 20 * FM_MS);
+	assert_int_equal(wish(a), FM_MEM_IN);
+	free_all(w, a, z);
+}
+
+/* Figures that cannot be keep nobody's memory out. */
+static void lies_keep_nobody_out(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_IDLE_OUT, (int64_t)FM_S), 0);
+	until(w, a, FM_MEM_OUT, 3 * FM_S);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	give_hint(w, &w->z, FM_HINT_MEMORY_PIN, 1);
+	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
+		atomic_store(&z->device[0].kind[k], UINT64_MAX);
+	atomic_store(&z->device[0].claimed, UINT64_MAX);
+	atomic_store(&z->device[0].lacks, UINT64_MAX);
+	atomic_store(&a->device[0].misses, 1);
+	mem_bell(w, &w->a);
+	assert_int_equal(wish(a), FM_MEM_IN);
+	came_in(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(wish(a), FM_MEM_STAY);
+	free_all(w, a, z);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			idle_memory_goes_out_and_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(refused_where_nobody_can_go, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			more_goes_where_the_driver_still_refuses, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_does_not_move_is_left_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(they_do_not_throw_each_other_out, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_lower_waits_for_the_higher, setup, teardown),
+		cmocka_unit_test_setup_teardown(idle_for_as_long_as_the_hint_says, setup, teardown),
+		cmocka_unit_test_setup_teardown(lies_keep_nobody_out, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
