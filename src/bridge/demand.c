@@ -19,19 +19,14 @@
  * memory is brought in even where by these figures there is no room, if nobody can go. The driver
  * has the last word.
  */
-#include "base/cleanup.h"
-#include "internal.h"
-#include "victims.h"
+#include "demand.h"
 #include <stdio.h>
-#include <stdlib.h>
 
 /* Between looks at memory that moves, and at groups that wait for others to give theirs up. */
 #define MOVING_LOOK  (2 * FM_MS)
 #define WAITING_LOOK (10 * FM_MS)
 /* The least time for which a group keeps its memory once that is in. */
 #define KEEPS (500 * FM_MS)
-/* A group without work for so long is idle. */
-#define IDLE_AFTER (50 * FM_MS)
 /* Memory that does not move for so long counts as pinned, for the second time. */
 #define MOVES_WITHIN FM_S
 #define APART        (5 * FM_S)
@@ -61,261 +56,6 @@ enum fm_mem_wish demand_wish(const struct fm_bridge_group *g)
 	}
 }
 
-static int64_t hint(const struct fm_bridge_group *g, enum fm_hint h)
-{
-	return fm_sched_group_hints(g->sgroup)->value[h];
-}
-
-/* --- sizes --- */
-
-struct sizes {
-	uint64_t all, movable, here; /* here: of the movable */
-};
-
-static uint64_t most(uint64_t bytes)
-{
-	return FM_MIN(bytes, (uint64_t)FM_MEMORY_MAX);
-}
-
-static struct sizes row_sizes(const struct memory *m, const struct memory_row *r)
-{
-	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
-	struct sizes s = {.all = most(CLAIM(row->claimed))};
-
-	if (!m->managed)
-		return s;
-	s.movable = FM_MIN(CLAIM(row->kind[FM_MEM_MOVABLE]), s.all);
-	s.here = FM_MIN(CLAIM(row->resident), s.movable);
-	return s;
-}
-
-static struct memory *memory_of(const struct member *m)
-{
-	return m->index ? NULL : m->client->memory;
-}
-
-/* On one device; d NULL: on all. */
-static struct sizes group_sizes(const struct fm_bridge_group *g, const struct bdevice *d)
-{
-	struct sizes sum = {0};
-	struct member *m;
-
-	fm_list_each (m, &g->members, in_group)
-		for (unsigned i = 0; memory_of(m) && i < FM_LEDGER_DEVICES; i++) {
-			const struct memory_row *r = &memory_of(m)->row[i];
-			struct sizes s = {0};
-
-			if (r->dev && (!d || r->dev == d))
-				s = row_sizes(memory_of(m), r);
-			sum.all += s.all;
-			sum.movable += s.movable;
-			sum.here += s.here;
-		}
-	return sum;
-}
-
-static uint64_t missing(const struct fm_bridge_group *g, const struct bdevice *d)
-{
-	struct sizes s = group_sizes(g, d);
-
-	return s.movable - s.here;
-}
-
-/* By hand or by demand. */
-static bool is_out(const struct fm_bridge_group *g)
-{
-	return (g->away != FM_MEM_STAY ? g->away : demand_wish(g)) == FM_MEM_OUT;
-}
-
-static bool comes_in(const struct fm_bridge_group *g)
-{
-	return (g->away != FM_MEM_STAY ? g->away : demand_wish(g)) == FM_MEM_IN;
-}
-
-/* What the device is taken to be full with. A group that comes in will have all of its memory. */
-static uint64_t used_on(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
-{
-	struct fm_bridge_client *c;
-	uint64_t sum = 0;
-
-	fm_list_each (c, &b->clients, link)
-		for (unsigned i = 0; c->memory && i < FM_LEDGER_DEVICES; i++) {
-			const struct memory_row *r = &c->memory->row[i];
-			struct sizes s;
-
-			if (r->dev != d)
-				continue;
-			s = row_sizes(c->memory, r);
-			sum += c->first.group && is_out(c->first.group) ? s.all - s.movable + s.here
-									: s.all;
-			if (r->promised_until > now && CLAIM(c->memory->ledger->device[i].lacks))
-				sum += r->promised;
-		}
-	return sum;
-}
-
-/* --- who may go --- */
-
-static bool has_work(const struct ent *e)
-{
-	const struct queue *q;
-
-	fm_list_each (q, &e->queues, in_ent)
-		if (fm_slot_pending(q->slot) && CLAIM(q->slot->hold) != FM_HOLD_RESTS)
-			return true;
-	return false;
-}
-
-/* An allocation waits for room, or a call waits for memory that is out. */
-static bool lacks_or_misses(const struct fm_bridge_group *g)
-{
-	struct member *m;
-
-	fm_list_each (m, &g->members, in_group)
-		for (unsigned i = 0; memory_of(m) && i < FM_LEDGER_DEVICES; i++) {
-			const struct fm_ledger_device *row = &memory_of(m)->ledger->device[i];
-
-			if (CLAIM(row->lacks) || CLAIM(row->misses))
-				return true;
-		}
-	return false;
-}
-
-static bool is_busy(const struct fm_bridge_group *g)
-{
-	const struct member *m;
-	const struct ent *e;
-
-	fm_list_each (m, &g->members, in_group)
-		if (m->segments)
-			return true;
-	fm_list_each (e, &g->ents, in_group)
-		if (has_work(e))
-			return true;
-	return lacks_or_misses(g);
-}
-
-static uint64_t later(uint64_t a, uint64_t b, uint64_t c)
-{
-	b = FM_MAX(b, c);
-	return FM_MAX(a, b);
-}
-
-/* The end of the last work of a group that has none now. The boards are looked at: the core hears
- * nothing of a group that is alone. */
-static uint64_t idle_since(const struct fm_bridge_group *g, uint64_t now)
-{
-	uint64_t last = g->demand.at;
-	const struct queue *q;
-	const struct ent *e;
-
-	fm_list_each (e, &g->ents, in_group)
-		fm_list_each (q, &e->queues, in_ent)
-			last = later(last, CLAIM(q->slot->done_at), q->since);
-	return FM_MIN(last, now);
-}
-
-static void look_at_state(struct victim *v, const struct fm_bridge_group *g, uint64_t now)
-{
-	const struct ent *e;
-	bool busy = is_busy(g);
-
-	v->since = idle_since(g, now);
-	v->state = VICTIM_IDLE;
-	if (!busy && now - v->since < IDLE_AFTER)
-		v->state = VICTIM_STOPPED;
-	if (!busy)
-		return;
-	v->state = fm_sched_group_suspended(g->sgroup) ? VICTIM_IDLE : VICTIM_STOPPED;
-	v->since = g->demand.at;
-	fm_list_each (e, &g->ents, in_group) {
-		v->since = later(v->since, e->closed_at, 0);
-		if (e->gate_open && has_work(e))
-			v->state = VICTIM_RUNS;
-	}
-}
-
-/* Does the group's memory stay, whatever happens? */
-static bool stays(const struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
-{
-	int64_t request = hint(g, FM_HINT_MEMORY_REQUEST);
-	struct fm_bridge_away a;
-
-	if (g->demand.place != PLACE_HERE || g->away != FM_MEM_STAY || g->demand.apart > now ||
-		hint(g, FM_HINT_MEMORY_PIN))
-		return true;
-	if (d && request > 0 && group_sizes(g, d).all <= (uint64_t)request)
-		return true;
-	fm_bridge_group_away(g, &a);
-	return !a.processes || !a.resident || a.trouble >= FM_MEM_PINNED_ALL || away_other(g);
-}
-
-/* Has the policy chosen the group on that device, although it is held? */
-static bool is_chosen(const struct fm_bridge_group *g, const struct bdevice *d)
-{
-	const struct ent *e;
-
-	fm_list_each (e, &g->ents, in_group)
-		if (e->dev == d)
-			return fm_sched_claims(e->sent);
-	return false;
-}
-
-static int64_t rank_of(const struct fm_bridge_group *g)
-{
-	return fm_list_empty(&g->ents) ? hint(g, FM_HINT_PRIORITY) : group_rank(g);
-}
-
-/* May a group that runs go out for that one? Only if that one comes first for the policy. Where the
- * policy lets all of them run, or cannot choose a program that allocates because it has no work
- * yet, they take turns. */
-static bool goes_before(const struct fm_bridge_group *g, const struct fm_bridge_group *runs,
-	const struct bdevice *d)
-{
-	int64_t mine = rank_of(g), other = rank_of(runs);
-	struct fm_decision c;
-
-	fm_sched_dev_decision(d->sdev, &c);
-	if (is_chosen(g, d) || mine > other)
-		return true;
-	return mine == other && (c.chosen > 1 || g->demand.place == PLACE_HERE);
-}
-
-/* A choice for one need: the group g needs `want' bytes on d; with less than `least' it would not
- * be helped. */
-struct need {
-	struct fm_bridge *b;
-	struct fm_bridge_group *g;
-	const struct bdevice *d;
-	uint64_t want, least, now;
-	/* Answers. when: another answer is to be expected then. later: what those have that may go
-	 * some time, but not now. */
-	uint64_t when, later;
-};
-
-static unsigned find_victims(struct need *need, struct victim *v)
-{
-	struct fm_bridge_group *g;
-	unsigned n = 0;
-
-	fm_list_each (g, &need->b->groups, link) {
-		struct victim *is = &v[n];
-
-		if (n == VICTIMS_MOST || g == need->g || stays(g, need->d, need->now))
-			continue;
-		*is = (struct victim){.group = g, .bytes = group_sizes(g, need->d).here};
-		if (!is->bytes)
-			continue;
-		look_at_state(is, g, need->now);
-		is->keeps = is->state == VICTIM_IDLE ? 0 : g->demand.keeps;
-		if (is->state == VICTIM_RUNS && !goes_before(need->g, g, need->d))
-			need->later = fm_add_sat(need->later, is->bytes);
-		else
-			n++;
-	}
-	return n;
-}
-
 /* --- going out and coming in --- */
 
 static void hold(struct fm_bridge *b, struct fm_bridge_group *g, bool holds, uint64_t now)
@@ -333,12 +73,12 @@ static void put(struct fm_bridge_group *g, enum place place, uint64_t now)
 	g->demand.left = UINT64_MAX;
 }
 
-static void put_out(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why,
+void demand_put_out(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why,
 	const struct fm_bridge_group *cause, uint64_t now)
 {
 	put(g, PLACE_GOING, now);
 	g->demand.why = why;
-	g->demand.needs = is_busy(g) ? now : 0;
+	g->demand.needs = demand_busy(g) ? now : 0;
 	snprintf(g->demand.cause, sizeof(g->demand.cause), "%s", cause ? cause->name : "");
 	hold(b, g, true, now);
 	away_tell(b, g, FM_MEM_OUT);
@@ -372,7 +112,7 @@ void demand_ends(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 
 void demand_joined(struct fm_bridge *b, struct member *m)
 {
-	struct memory *mem = memory_of(m);
+	struct memory *mem = demand_memory(m);
 	enum fm_mem_wish wish =
 		m->group->away != FM_MEM_STAY ? m->group->away : demand_wish(m->group);
 
@@ -381,25 +121,6 @@ void demand_joined(struct fm_bridge *b, struct member *m)
 	if (mem && mem->managed)
 		b->host.wake(m->client->ctx);
 	demand_kick(b);
-}
-
-/* True: somebody goes out. */
-static bool choose(struct need *need)
-{
-	FM_CLEAN_FREE struct victim *v = calloc(VICTIMS_MOST, sizeof(*v));
-	unsigned n;
-
-	need->when = FM_NEVER;
-	need->later = 0;
-	if (!v)
-		return false;
-	n = find_victims(need, v);
-	if (!victims_choose(v, n, need->want, need->least, need->now, &need->when))
-		return false;
-	for (unsigned i = 0; i < n; i++)
-		if (v[i].goes)
-			put_out(need->b, v[i].group, FM_OUT_DEMAND, need->g, need->now);
-	return true;
 }
 
 /* --- how far they are --- */
@@ -436,7 +157,7 @@ static bool others_wait(struct fm_bridge *b, const struct fm_bridge_group *but)
 	struct fm_bridge_group *g;
 
 	fm_list_each (g, &b->groups, link)
-		if (g != but && (lacks_or_misses(g) || (is_out(g) && g->demand.needs)))
+		if (g != but && (demand_wants(g) || (demand_is_out(g) && g->demand.needs)))
 			return true;
 	return false;
 }
@@ -470,7 +191,7 @@ static uint64_t follow_out(struct fm_bridge *b, struct fm_bridge_group *g, uint6
 		is_here(b, g, now);
 		return now;
 	}
-	if (!g->demand.needs && is_busy(g))
+	if (!g->demand.needs && demand_busy(g))
 		g->demand.needs = now;
 	return g->demand.needs ? now + WAITING_LOOK : FM_NEVER;
 }
@@ -484,7 +205,7 @@ static bool adopt(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 	fm_bridge_group_away(g, &a);
 	if (!a.host || g->away != FM_MEM_STAY)
 		return false;
-	put_out(b, g, FM_OUT_DEMAND, NULL, now);
+	demand_put_out(b, g, FM_OUT_DEMAND, NULL, now);
 	g->demand.needs = now;
 	return true;
 }
@@ -492,18 +213,18 @@ static bool adopt(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 /* When it has been idle for as long as its hint says. */
 static uint64_t follow_here(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
-	uint64_t after = (uint64_t)hint(g, FM_HINT_IDLE_OUT), at;
+	uint64_t after = (uint64_t)demand_hint(g, FM_HINT_IDLE_OUT), at;
 
 	if (adopt(b, g, now))
 		return now;
 	if (!after)
 		return FM_NEVER;
-	if (is_busy(g) || stays(g, NULL, now))
+	if (demand_busy(g) || demand_stays(g, NULL, now))
 		return now + FM_MAX(after, (uint64_t)WAITING_LOOK);
-	at = idle_since(g, now) + after;
+	at = demand_idle_since(g, now) + after;
 	if (at > now)
 		return at;
-	put_out(b, g, FM_OUT_IDLE, NULL, now);
+	demand_put_out(b, g, FM_OUT_IDLE, NULL, now);
 	return now + MOVING_LOOK;
 }
 
@@ -539,7 +260,7 @@ static uint64_t lack_of(struct fm_bridge *b, struct memory *m, struct memory_row
 {
 	struct fm_ledger_device *row = &m->ledger->device[r - m->row];
 	uint32_t number = CLAIM(row->lacking);
-	uint64_t bytes = most(CLAIM(row->lacks)), capacity = memory_capacity(b, r->dev);
+	uint64_t bytes = demand_most(CLAIM(row->lacks)), capacity = memory_capacity(b, r->dev);
 
 	bytes = FM_MIN(bytes, capacity);
 	if (!bytes) {
@@ -576,11 +297,11 @@ static uint64_t serve_lack(
 		return now;
 	}
 	capacity = memory_capacity(b, r->dev);
-	used = used_on(b, r->dev, now);
+	used = demand_used(b, r->dev, now);
 	used = fm_sub_sat(used + bytes, capacity);
 	need.least = FM_MIN(used, bytes);
 	need.want = need.least && !r->lack_again ? need.least : bytes;
-	if (choose(&need)) {
+	if (demand_choose(&need)) {
 		r->lack_moved = true;
 		return now + MOVING_LOOK;
 	}
@@ -611,7 +332,7 @@ static struct fm_bridge_group *coming_on(struct fm_bridge *b, const struct bdevi
 	struct fm_bridge_group *g;
 
 	fm_list_each (g, &b->groups, link)
-		if (comes_in(g) && missing(g, d))
+		if (demand_comes_in(g) && demand_missing(g, d))
 			return g;
 	return NULL;
 }
@@ -623,9 +344,9 @@ static struct fm_bridge_group *next_on(struct fm_bridge *b, const struct bdevice
 
 	fm_list_each (g, &b->groups, link) {
 		if (g->demand.place != PLACE_OUT || !g->demand.needs || g->demand.apart > now ||
-			!missing(g, d))
+			!demand_missing(g, d))
 			continue;
-		if (is_chosen(g, d))
+		if (demand_chosen(g, d))
 			return g;
 		if (!next || g->demand.needs < next->demand.needs)
 			next = g;
@@ -636,8 +357,8 @@ static struct fm_bridge_group *next_on(struct fm_bridge *b, const struct bdevice
 static uint64_t serve_coming(
 	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
 {
-	uint64_t bytes = missing(g, d),
-		 lack = fm_sub_sat(used_on(b, d, now), memory_capacity(b, d));
+	uint64_t bytes = demand_missing(g, d),
+		 lack = fm_sub_sat(demand_used(b, d, now), memory_capacity(b, d));
 	struct need need = {b, g, d, .want = bytes, .now = now};
 	struct fm_bridge_away a;
 
@@ -645,7 +366,7 @@ static uint64_t serve_coming(
 	need.least = FM_MAX(lack, UINT64_C(1));
 	fm_bridge_group_away(g, &a);
 	if (a.trouble == FM_MEM_DEVICE_FULL && now - g->demand.at >= FULL_AFTER)
-		choose(&need);
+		demand_choose(&need);
 	return now + MOVING_LOOK;
 }
 
@@ -659,13 +380,13 @@ static void bring_in(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t no
 static uint64_t serve_next(
 	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
 {
-	uint64_t bytes = missing(g, d), used = used_on(b, d, now);
+	uint64_t bytes = demand_missing(g, d), used = demand_used(b, d, now);
 	uint64_t lack = fm_sub_sat(used + bytes, memory_capacity(b, d));
 	struct need need = {b, g, d, .now = now};
 
 	lack = FM_MIN(lack, bytes);
 	need.want = need.least = lack;
-	if (lack && choose(&need))
+	if (lack && demand_choose(&need))
 		return now + MOVING_LOOK;
 	if (lack && (need.when != FM_NEVER || need.later))
 		return FM_MIN(need.when, now + WAITING_LOOK);
@@ -678,7 +399,7 @@ static bool goes_out_on(struct fm_bridge *b, const struct bdevice *d)
 	struct fm_bridge_group *g;
 
 	fm_list_each (g, &b->groups, link)
-		if (g->demand.place == PLACE_GOING && group_sizes(g, d).here)
+		if (g->demand.place == PLACE_GOING && demand_sizes(g, d).here)
 			return true;
 	return false;
 }
@@ -728,7 +449,7 @@ void fm_bridge_group_out_info(
 	const struct demand *x = &g->demand;
 
 	*i = (struct fm_bridge_out_info){.why = g->away == FM_MEM_STAY ? x->why : FM_OUT_HAND,
-		.moving = comes_in(g) || x->place == PLACE_GOING,
+		.moving = demand_comes_in(g) || x->place == PLACE_GOING,
 		.since = x->at,
 		.held_for = x->needs ? FM_MAX(fm_sub_sat(now, x->needs), UINT64_C(1)) : 0,
 		.held = x->held,

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What demand.c (which group's memory is where) and need.c (who needs what, and who may go) share.
+ */
+#pragma once
+#include "internal.h"
+
+struct sizes {
+	uint64_t all, movable, here; /* here: of the movable */
+};
+
+static inline uint64_t demand_most(uint64_t bytes)
+{
+	return FM_MIN(bytes, (uint64_t)FM_MEMORY_MAX);
+}
+
+/* The member's ledger, if it belongs to the member's group. */
+static inline struct memory *demand_memory(const struct member *m)
+{
+	return m->index ? NULL : m->client->memory;
+}
+
+static inline int64_t demand_hint(const struct fm_bridge_group *g, enum fm_hint h)
+{
+	return fm_sched_group_hints(g->sgroup)->value[h];
+}
+
+/* Of a group on one device; d NULL: on all. */
+struct sizes demand_sizes(const struct fm_bridge_group *g, const struct bdevice *d);
+uint64_t demand_missing(const struct fm_bridge_group *g, const struct bdevice *d);
+/* What the device is taken to be full with. A group that comes in will have all of its memory. */
+uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now);
+/* By hand or by demand. */
+bool demand_is_out(const struct fm_bridge_group *g);
+bool demand_comes_in(const struct fm_bridge_group *g);
+
+/* An allocation waits for room, or a call waits for memory that is out. */
+bool demand_wants(const struct fm_bridge_group *g);
+bool demand_busy(const struct fm_bridge_group *g);
+/* The end of the last work of a group that has none now. */
+uint64_t demand_idle_since(const struct fm_bridge_group *g, uint64_t now);
+/* Does the group's memory stay, whatever happens? */
+bool demand_stays(const struct fm_bridge_group *g, const struct bdevice *d, uint64_t now);
+/* Has the policy chosen the group on that device, although it is held? */
+bool demand_chosen(const struct fm_bridge_group *g, const struct bdevice *d);
+
+/* A choice for one need: the group g needs `want' bytes on d; with less than `least' it would not
+ * be helped. */
+struct need {
+	struct fm_bridge *b;
+	struct fm_bridge_group *g;
+	const struct bdevice *d;
+	uint64_t want, least, now;
+	/* Answers. when: another answer is to be expected then. later: what those have that may go
+	 * some time, but not now. */
+	uint64_t when, later;
+};
+/* True: somebody goes out. */
+bool demand_choose(struct need *need);
+
+/* demand.c */
+void demand_put_out(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why,
+	const struct fm_bridge_group *cause, uint64_t now);

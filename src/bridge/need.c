@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a need on a device comes to, and whose memory may go out for it. */
+#include "base/cleanup.h"
+#include "demand.h"
+#include "victims.h"
+#include <stdlib.h>
+
+/* A group without work for so long is idle. */
+#define IDLE_AFTER (50 * FM_MS)
+
+/* --- sizes --- */
+
+static struct sizes row_sizes(const struct memory *m, const struct memory_row *r)
+{
+	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	struct sizes s = {.all = demand_most(CLAIM(row->claimed))};
+
+	if (!m->managed)
+		return s;
+	s.movable = FM_MIN(CLAIM(row->kind[FM_MEM_MOVABLE]), s.all);
+	s.here = FM_MIN(CLAIM(row->resident), s.movable);
+	return s;
+}
+
+/* On one device; d NULL: on all. */
+struct sizes demand_sizes(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	struct sizes sum = {0};
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++) {
+			const struct memory_row *r = &demand_memory(m)->row[i];
+			struct sizes s = {0};
+
+			if (r->dev && (!d || r->dev == d))
+				s = row_sizes(demand_memory(m), r);
+			sum.all += s.all;
+			sum.movable += s.movable;
+			sum.here += s.here;
+		}
+	return sum;
+}
+
+uint64_t demand_missing(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	struct sizes s = demand_sizes(g, d);
+
+	return s.movable - s.here;
+}
+
+/* By hand or by demand. */
+bool demand_is_out(const struct fm_bridge_group *g)
+{
+	return (g->away != FM_MEM_STAY ? g->away : demand_wish(g)) == FM_MEM_OUT;
+}
+
+bool demand_comes_in(const struct fm_bridge_group *g)
+{
+	return (g->away != FM_MEM_STAY ? g->away : demand_wish(g)) == FM_MEM_IN;
+}
+
+/* What the device is taken to be full with. A group that comes in will have all of its memory. */
+uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
+{
+	struct fm_bridge_client *c;
+	uint64_t sum = 0;
+
+	fm_list_each (c, &b->clients, link)
+		for (unsigned i = 0; c->memory && i < FM_LEDGER_DEVICES; i++) {
+			const struct memory_row *r = &c->memory->row[i];
+			struct sizes s;
+
+			if (r->dev != d)
+				continue;
+			s = row_sizes(c->memory, r);
+			sum += c->first.group && demand_is_out(c->first.group)
+				       ? s.all - s.movable + s.here
+				       : s.all;
+			if (r->promised_until > now && CLAIM(c->memory->ledger->device[i].lacks))
+				sum += r->promised;
+		}
+	return sum;
+}
+
+/* --- who may go --- */
+
+static bool has_work(const struct ent *e)
+{
+	const struct queue *q;
+
+	fm_list_each (q, &e->queues, in_ent)
+		if (fm_slot_pending(q->slot) && CLAIM(q->slot->hold) != FM_HOLD_RESTS)
+			return true;
+	return false;
+}
+
+/* An allocation waits for room, or a call waits for memory that is out. */
+bool demand_wants(const struct fm_bridge_group *g)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++) {
+			const struct fm_ledger_device *row = &demand_memory(m)->ledger->device[i];
+
+			if (CLAIM(row->lacks) || CLAIM(row->misses))
+				return true;
+		}
+	return false;
+}
+
+bool demand_busy(const struct fm_bridge_group *g)
+{
+	const struct member *m;
+	const struct ent *e;
+
+	fm_list_each (m, &g->members, in_group)
+		if (m->segments)
+			return true;
+	fm_list_each (e, &g->ents, in_group)
+		if (has_work(e))
+			return true;
+	return demand_wants(g);
+}
+
+static uint64_t later(uint64_t a, uint64_t b, uint64_t c)
+{
+	b = FM_MAX(b, c);
+	return FM_MAX(a, b);
+}
+
+/* The end of the last work of a group that has none now. The boards are looked at: the core hears
+ * nothing of a group that is alone. */
+uint64_t demand_idle_since(const struct fm_bridge_group *g, uint64_t now)
+{
+	uint64_t last = g->demand.at;
+	const struct queue *q;
+	const struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		fm_list_each (q, &e->queues, in_ent)
+			last = later(last, CLAIM(q->slot->done_at), q->since);
+	return FM_MIN(last, now);
+}
+
+static void look_at_state(struct victim *v, const struct fm_bridge_group *g, uint64_t now)
+{
+	const struct ent *e;
+	bool busy = demand_busy(g);
+
+	v->since = demand_idle_since(g, now);
+	v->state = VICTIM_IDLE;
+	if (!busy && now - v->since < IDLE_AFTER)
+		v->state = VICTIM_STOPPED;
+	if (!busy)
+		return;
+	v->state = fm_sched_group_suspended(g->sgroup) ? VICTIM_IDLE : VICTIM_STOPPED;
+	v->since = g->demand.at;
+	fm_list_each (e, &g->ents, in_group) {
+		v->since = later(v->since, e->closed_at, 0);
+		if (e->gate_open && has_work(e))
+			v->state = VICTIM_RUNS;
+	}
+}
+
+/* Does the group's memory stay, whatever happens? */
+bool demand_stays(const struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
+{
+	int64_t request = demand_hint(g, FM_HINT_MEMORY_REQUEST);
+	struct fm_bridge_away a;
+
+	if (g->demand.place != PLACE_HERE || g->away != FM_MEM_STAY || g->demand.apart > now ||
+		demand_hint(g, FM_HINT_MEMORY_PIN))
+		return true;
+	if (d && request > 0 && demand_sizes(g, d).all <= (uint64_t)request)
+		return true;
+	fm_bridge_group_away(g, &a);
+	return !a.processes || !a.resident || a.trouble >= FM_MEM_PINNED_ALL || away_other(g);
+}
+
+/* Has the policy chosen the group on that device, although it is held? */
+bool demand_chosen(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	const struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		if (e->dev == d)
+			return fm_sched_claims(e->sent);
+	return false;
+}
+
+static int64_t rank_of(const struct fm_bridge_group *g)
+{
+	return fm_list_empty(&g->ents) ? demand_hint(g, FM_HINT_PRIORITY) : group_rank(g);
+}
+
+/* May a group that runs go out for that one? Only if that one comes first for the policy. Where the
+ * policy lets all of them run, or cannot choose a program that allocates because it has no work
+ * yet, they take turns. */
+static bool goes_before(const struct fm_bridge_group *g, const struct fm_bridge_group *runs,
+	const struct bdevice *d)
+{
+	int64_t mine = rank_of(g), other = rank_of(runs);
+	struct fm_decision c;
+
+	fm_sched_dev_decision(d->sdev, &c);
+	if (demand_chosen(g, d) || mine > other)
+		return true;
+	return mine == other && (c.chosen > 1 || g->demand.place == PLACE_HERE);
+}
+
+static unsigned find_victims(struct need *need, struct victim *v)
+{
+	struct fm_bridge_group *g;
+	unsigned n = 0;
+
+	fm_list_each (g, &need->b->groups, link) {
+		struct victim *is = &v[n];
+
+		if (n == VICTIMS_MOST || g == need->g || demand_stays(g, need->d, need->now))
+			continue;
+		*is = (struct victim){.group = g, .bytes = demand_sizes(g, need->d).here};
+		if (!is->bytes)
+			continue;
+		look_at_state(is, g, need->now);
+		is->keeps = is->state == VICTIM_IDLE ? 0 : g->demand.keeps;
+		if (is->state == VICTIM_RUNS && !goes_before(need->g, g, need->d))
+			need->later = fm_add_sat(need->later, is->bytes);
+		else
+			n++;
+	}
+	return n;
+}
+
+/* True: somebody goes out. */
+bool demand_choose(struct need *need)
+{
+	FM_CLEAN_FREE struct victim *v = calloc(VICTIMS_MOST, sizeof(*v));
+	unsigned n;
+
+	need->when = FM_NEVER;
+	need->later = 0;
+	if (!v)
+		return false;
+	n = find_victims(need, v);
+	if (!victims_choose(v, n, need->want, need->least, need->now, &need->when))
+		return false;
+	for (unsigned i = 0; i < n; i++)
+		if (v[i].goes)
+			demand_put_out(need->b, v[i].group, FM_OUT_DEMAND, need->g, need->now);
+	return true;
+}
