@@ -30,5 +30,5 @@ struct victim {
  * hold as well. If all of them have less than that, all go; but if that is less than `least', none
  * does. Then *when is the time at which another answer is to be expected because a group has kept
  * its memory for long enough; FM_NEVER: it is not. Returns the bytes that become free. */
-uint64_t victims_choose(struct victim *v, unsigned n, uint64_t want, uint64_t least, uint64_t now,
-	uint64_t *when);
+uint64_t victims_choose(
+	struct victim *v, unsigned n, uint64_t want, uint64_t least, uint64_t now, uint64_t *when);
