@@ -69,7 +69,7 @@ def what_a_group_has_is_shown(stack):
     for key, value in expected.items():
         check(m[key] == value, f"{key}: {m[key]} is not {value}")
     lines = f.cli("ps", "--memory").stdout.splitlines()
-    check(lines[0].split() == "GROUP DEVICE COMMITTED MOVABLE PINNED FOREIGN RESIDENT HOST LIMIT REQUEST PEAK REFUSED".split(),
+    check(lines[0].split() == "GROUP DEVICE COMMITTED MOVABLE PINNED FOREIGN RESIDENT HOST LIMIT REQUEST PEAK REFUSED OUT".split(),
           lines[0])
     check(lines[1].split() == "g gpu:0 8G - 2G 6G 8G - 16G 1.5G 9G 1".split(), lines[1])
     check(p.info() == (16 * GIB, 8 * GIB), f"{p.info()}")
@@ -86,7 +86,7 @@ def metrics_have_it(stack):
     check(p.claim(5 * GIB) and p.claim(GIB, "shared") and not p.claim(11 * GIB), "within the limit")
     found = {m[1]: m[2] for m in re.finditer(r'^fermata_memory_(\w+){group="g"[^}]*} (\d+)$', f.cli("metrics").stdout, re.M)}
     expected = {"committed_bytes": 6 * GIB, "resident_bytes": 6 * GIB, "host_bytes": 0, "pinned_bytes": GIB,
-                "foreign_bytes": 5 * GIB, "limit_bytes": 16 * GIB, "refused_total": 1, "moved_bytes_total": 0}
+                "foreign_bytes": 5 * GIB, "limit_bytes": 16 * GIB, "refused_total": 1, "moved_bytes_total": 0, "held_seconds_total": 0}
     check(found == {k: str(v) for k, v in expected.items()}, f"{found}")
 
 
