@@ -334,6 +334,7 @@ int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_
 	m->managed = ledger->managed;
 	c->memory = m;
 	away_begin(m);
+	demand_kick(b);
 	fm_list_add_tail(&c->user->memories, &m->in_user);
 	memory_reset_group(c->first.group);
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)

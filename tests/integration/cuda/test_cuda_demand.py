@@ -189,12 +189,32 @@ def the_daemon_dies(stack):
     other = start(fermata)
     other.do("alloc 60", "fill 2")
     no_refusal(other)
-    fermata.daemon.kill()
-    fermata.daemon.wait()
+    fermata.kill()
+    if os.environ.get("FERMATA_TEST_STRICT"):  # there they stay stopped until another daemon runs
+        fermata.start()
     other.do("check 2")
     other.ends()
     p.do("check 1")
     p.ends()
+
+
+def another_daemon_takes_over(stack):
+    """It finds memory that is out, and goes on by turns."""
+    fermata = world(stack)
+    p = start(fermata)
+    p.do("alloc 60", "fill 1")
+    other = start(fermata)
+    other.do("alloc 60", "fill 2")
+    fermata.kill()
+    fermata.start()
+    fermata.knows(p.pid)
+    fermata.knows(other.pid)
+    for _ in range(2):
+        p.do("check 1")
+        other.do("check 2")
+    p.ends()
+    other.ends()
+    no_refusal(p, other)
 
 
 main(
@@ -207,4 +227,5 @@ main(
     more_than_the_device_has,
     one_that_is_stopped,
     the_daemon_dies,
+    another_daemon_takes_over,
 )
