@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "able.h"
 #include "arena_internal.h"
 #include "base/lockorder.h"
 #include "base/util.h"
 #include <errno.h>
 #include <sys/mman.h>
-
-#define LARGEST  ((size_t)4 << 40)
-#define SMALLEST ((size_t)16 << 30)
 
 uint64_t fm_cu_block_ids(unsigned n)
 {
@@ -17,27 +15,10 @@ uint64_t fm_cu_block_ids(unsigned n)
 
 /* --- lives --- */
 
-static bool has_driver(const struct fm_cu_driver *cu)
-{
-	return cu->mem_reserve && cu->mem_unreserve && cu->mem_create && cu->mem_release &&
-	       cu->mem_map && cu->mem_unmap && cu->mem_access && cu->host_register &&
-	       cu->host_unregister && cu->copy_to_host && cu->copy_to_device && cu->stream_create &&
-	       cu->event_create && cu->event_record && cu->event_query;
-}
-
-/* What a limit of the process (ulimit -v) or the driver does not give, half of it may. */
-static int reserve(struct fm_cu_arena *a)
-{
-	for (a->size = LARGEST; a->size >= SMALLEST; a->size /= 2)
-		if (!a->cu->mem_reserve(&a->base, a->size, FM_CU_PAGE, 0, 0))
-			return 0;
-	return -ENOMEM;
-}
-
 static int init(struct fm_cu_arena *a)
 {
 	uint32_t pages;
-	int rc = reserve(a);
+	int rc = fm_cu_memory_reserve(a->cu, &a->base, &a->size);
 
 	if (rc)
 		return rc;
@@ -64,7 +45,7 @@ int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu
 	struct fm_cu_arena *a;
 	int rc;
 
-	if (!has_driver(cu))
+	if (!fm_cu_memory_functions(cu))
 		return -EOPNOTSUPP;
 	a = calloc(1, sizeof(*a));
 	if (!a)

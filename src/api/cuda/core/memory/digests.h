@@ -31,6 +31,11 @@ struct fm_cu_digests *fm_cu_digests_create(const struct fm_cu_driver *cu);
 /* context_gone: nothing of it is the driver's any more. */
 void fm_cu_digests_end(struct fm_cu_digests *d, bool context_gone);
 
+/* Does the device compute for so many pages what the processor does for the same bytes of the host?
+ * 0; -EILSEQ: something else; -EIO: the driver refuses. -EBUSY: it is not finished in
+ * FM_CU_DIGEST_MOST, and may still read this memory. */
+int fm_cu_digests_try(struct fm_cu_digests *d, CUdeviceptr at, const void *host, unsigned pages);
+
 /* Digests of all pages of all chunks that may go out, from the first in the list on; chunks that
  * find no memory for theirs have none that is fresh. 0. -EIO: the driver refuses. -EBUSY: it is not
  * finished in FM_CU_DIGEST_MOST: the device may still read this memory, so nothing must be unmapped

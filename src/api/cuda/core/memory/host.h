@@ -51,7 +51,13 @@ void fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu);
 
 /* Half of the machine's memory. */
 uint64_t fm_cu_host_most(void);
-/* Does the machine, and does the cgroup of the process, have that much left? */
+/* What the machine has left, and what the cgroups of the process leave: UINT64_MAX without a limit.
+ */
+struct fm_cu_host_room {
+	uint64_t machine, cgroup;
+};
+struct fm_cu_host_room fm_cu_host_room(void);
+/* Do both have that much left, and FM_CU_HOST_LEFT for others? */
 bool fm_cu_host_has_room(uint64_t bytes);
 /* Makes the pages, large ones if it can: 0, or a negative errno. */
 int fm_cu_host_populate(char *at, size_t size);

@@ -87,11 +87,16 @@ static uint64_t cgroup_room(void)
 	return room;
 }
 
+struct fm_cu_host_room fm_cu_host_room(void)
+{
+	return (struct fm_cu_host_room){meminfo("MemAvailable:"), cgroup_room()};
+}
+
 bool fm_cu_host_has_room(uint64_t bytes)
 {
-	uint64_t room = FM_MIN(meminfo("MemAvailable:"), cgroup_room());
+	struct fm_cu_host_room room = fm_cu_host_room();
 
-	return room >= fm_add_sat(bytes, FM_CU_HOST_LEFT);
+	return FM_MIN(room.machine, room.cgroup) >= fm_add_sat(bytes, FM_CU_HOST_LEFT);
 }
 
 /* --- pages --- */

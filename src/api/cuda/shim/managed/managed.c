@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations of managed memory, and what ends with what. */
 #include "managed.h"
-#include "api/cuda/core/memory/host.h"
+#include "api/cuda/core/memory/able.h"
 #include "api/cuda/shim/guard/guarded.h"
 #include "base/lockorder.h"
-#include "base/size.h"
 #include "xqueue/rest.h"
 #include <errno.h>
 #include <pthread.h>
@@ -36,7 +35,7 @@ static void look(void)
 	const char *said = secure_getenv("FERMATA_MEMORY");
 
 	wished = said && *said && strcmp(said, "0") != 0 && !fm_client_switched_off();
-	if (wished && fm_cuda_managed_ranks())
+	if (wished && fm_cu_memory_ranks())
 		refusal = FM_MEM_REFUSED_RANKS;
 	else if (wished && fm_cuda_managed_tools())
 		refusal = FM_MEM_REFUSED_TOOL;
@@ -132,31 +131,10 @@ void fm_cuda_managed_each(void (*fn)(struct fm_cuda_managed *m, void *arg), void
 			fn(&all.device[i], arg);
 }
 
-/* Processes that share a context (MPS) see each other's mistakes: not tried yet. */
-#define ATTRIBUTE_VMM 102
-static bool has_what_it_takes(const struct fm_cu_driver *cu, CUdevice dev)
-{
-	int vmm = 0;
-
-	return cu->device_get_attribute && !cu->device_get_attribute(&vmm, ATTRIBUTE_VMM, dev) &&
-	       vmm && !fm_cu_shares_context(cu);
-}
-
 static FM_COLD void refuse(int row, enum fm_mem_trouble why)
 {
 	atomic_store(&all.refused, true);
 	note_trouble(row, why);
-}
-
-/* What one device's memory may take of the host: half of the host's, or as the user says. */
-static uint64_t host_most(void)
-{
-	const char *said = secure_getenv("FERMATA_MEMORY_HOST");
-	int64_t bytes;
-
-	if (said && *said && !fm_parse_size(said, &bytes, NULL) && bytes >= 0)
-		return (uint64_t)bytes;
-	return fm_cu_host_most();
 }
 
 /* Does unchanged memory stay on the host? */
@@ -171,12 +149,12 @@ static bool keeps(void)
 static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *at)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	const struct fm_cu_arena_use use = {claim, unclaim, m, host_most(), keeps()};
+	const struct fm_cu_arena_use use = {claim, unclaim, m, fm_cu_memory_host_most(), keeps()};
 	struct fm_cu_arena *a = NULL;
 
 	m->dev = at->dev;
 	m->row = at->row;
-	if (!has_what_it_takes(cu, at->dev) || fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use)) {
+	if (fm_cu_memory_able(cu, at->dev) || fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use)) {
 		refuse(at->row, FM_MEM_REFUSED);
 		return;
 	}

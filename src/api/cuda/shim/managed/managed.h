@@ -75,8 +75,6 @@ void fm_cuda_managed_table(const struct fm_cu_uuid *id);
 bool fm_cuda_managed_engines(void);
 /* Does a tool that follows the program's memory look into it? */
 bool fm_cuda_managed_tools(void);
-/* Is the program one of several ranks, or does it have several devices by its settings? */
-bool fm_cuda_managed_ranks(void);
 
 /* --- pointer.c --- */
 

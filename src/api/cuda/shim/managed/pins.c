@@ -10,7 +10,6 @@
 #include "xqueue/rest.h"
 #include <errno.h>
 #include <link.h>
-#include <stdlib.h>
 
 /* --- what is loaded --- */
 
@@ -44,27 +43,6 @@ bool fm_cuda_managed_engines(void)
 bool fm_cuda_managed_tools(void)
 {
 	return dl_iterate_phdr(is_one, &(struct names){tools, FM_ARRAY_LEN(tools)});
-}
-
-/* --- how it is run --- */
-
-/* What launchers tell each of their processes. */
-static const char *const sizes[] = {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
-	"PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"};
-
-/* Ranks share memory in ways that are not followed yet; and several devices are given to programs
- * that let them reach each other's memory. */
-bool fm_cuda_managed_ranks(void)
-{
-	const char *visible = secure_getenv("CUDA_VISIBLE_DEVICES");
-
-	for (size_t i = 0; i < FM_ARRAY_LEN(sizes); i++) {
-		const char *said = secure_getenv(sizes[i]);
-
-		if (said && strtol(said, NULL, 10) > 1)
-			return true;
-	}
-	return visible && strchr(visible, ',');
 }
 
 /* --- pins --- */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "able.h"
+#include "api/cuda/core/cuda.h"
+#include "base/size.h"
+#include "base/util.h"
+#include "chunk.h"
+#include "host.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What launchers tell each of their processes. */
+static const char *const sizes[] = {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
+	"PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"};
+
+/* Ranks share memory in ways that are not followed yet; and several devices are given to programs
+ * that let them reach each other's memory. */
+const char *fm_cu_memory_ranks(void)
+{
+	const char *visible = secure_getenv("CUDA_VISIBLE_DEVICES");
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(sizes); i++) {
+		const char *said = secure_getenv(sizes[i]);
+
+		if (said && strtol(said, NULL, 10) > 1)
+			return sizes[i];
+	}
+	return visible && strchr(visible, ',') ? "CUDA_VISIBLE_DEVICES" : NULL;
+}
+
+bool fm_cu_memory_functions(const struct fm_cu_driver *cu)
+{
+	return cu->mem_reserve && cu->mem_unreserve && cu->mem_create && cu->mem_release &&
+	       cu->mem_map && cu->mem_unmap && cu->mem_access && cu->host_register &&
+	       cu->host_unregister && cu->copy_to_host && cu->copy_to_device && cu->stream_create &&
+	       cu->event_create && cu->event_record && cu->event_query;
+}
+
+/* Processes that share a context (MPS) see each other's mistakes: not tried yet. */
+#define ATTRIBUTE_VMM 102
+enum fm_cu_memory_able fm_cu_memory_able(const struct fm_cu_driver *cu, CUdevice device)
+{
+	int vmm = 0;
+
+	if (!fm_cu_memory_functions(cu) || !cu->device_get_attribute ||
+		cu->device_get_attribute(&vmm, ATTRIBUTE_VMM, device) || !vmm)
+		return FM_CU_MEMORY_NO_VMM;
+	return fm_cu_shares_context(cu) ? FM_CU_MEMORY_SHARED : FM_CU_MEMORY_ABLE;
+}
+
+#define LARGEST  ((size_t)4 << 40)
+#define SMALLEST ((size_t)16 << 30)
+
+/* What a limit of the process or the driver does not give, half of it may. */
+int fm_cu_memory_reserve(const struct fm_cu_driver *cu, CUdeviceptr *at, size_t *size)
+{
+	for (*size = LARGEST; *size >= SMALLEST; *size /= 2)
+		if (!cu->mem_reserve(at, *size, FM_CU_PAGE, 0, 0))
+			return 0;
+	return -ENOMEM;
+}
+
+uint64_t fm_cu_memory_host_most(void)
+{
+	const char *said = secure_getenv("FERMATA_MEMORY_HOST");
+	int64_t bytes;
+
+	if (said && *said && !fm_parse_size(said, &bytes, NULL) && bytes >= 0)
+		return (uint64_t)bytes;
+	return fm_cu_host_most();
+}

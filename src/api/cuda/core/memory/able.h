@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Within the part: can the memory of this process be managed, and how much of it may go to the
+ * host? The shim asks before it manages any; `fermata doctor` asks the same for people.
+ */
+#pragma once
+#include "api/cuda/core/driver.h"
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The variable of the environment that says that the program is one of several ranks, or gives it
+ * several devices. The memory of such programs is not managed. NULL: there is none. */
+const char *fm_cu_memory_ranks(void);
+
+/* Does the driver have the functions that an arena calls? */
+bool fm_cu_memory_functions(const struct fm_cu_driver *cu);
+
+enum fm_cu_memory_able {
+	FM_CU_MEMORY_ABLE,
+	FM_CU_MEMORY_NO_VMM, /* the driver has no virtual memory management for the device */
+	FM_CU_MEMORY_SHARED  /* processes share a context of it (MPS) */
+};
+/* The device's context is current. */
+enum fm_cu_memory_able fm_cu_memory_able(const struct fm_cu_driver *cu, CUdevice device);
+
+/* Addresses for an arena, as many as the driver and the limit of the process (ulimit -v) give. 0, or
+ * -ENOMEM: less than is of use. */
+int fm_cu_memory_reserve(const struct fm_cu_driver *cu, CUdeviceptr *at, size_t *size);
+
+/* Bytes of the host for the memory of one device: as FERMATA_MEMORY_HOST says, or half of the
+ * machine's. */
+uint64_t fm_cu_memory_host_most(void);
