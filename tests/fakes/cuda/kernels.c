@@ -319,9 +319,11 @@ static void spread(const struct fk_block *b)
 {
 }
 
-/* Blocks add to the same words, in any order: here the first one does it all. */
+/* Blocks add to the same words, in any order: here the first one does it all. It can be made to be
+ * at fault, as the trial. */
 static void digest(const struct fk_block *b)
 {
+	const char *fault = fk_env("FAKE_CUDA_TRIAL");
 	struct {
 		CUdeviceptr p;
 		uint64_t tiles;
@@ -334,6 +336,8 @@ static void digest(const struct fk_block *b)
 		fm_digest_add((struct fm_digest *)(uintptr_t)p.out + i, &p.key,
 			(char *)pointer(p.p) + i * p.tiles * FM_DIGEST_TILE,
 			p.tiles * FM_DIGEST_TILE);
+	if (fault && !strcmp(fault, "digest") && p.tiles && !b->number)
+		((struct fm_digest *)(uintptr_t)p.out)->lane[0]++;
 }
 
 /* That of tests/gpu/memory: n elements of 16 bytes. */

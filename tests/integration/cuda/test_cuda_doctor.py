@@ -19,7 +19,7 @@ OLD = {"LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "old")}
 def doctor(stack, before=(), driver=True, program=FERMATA, **env):
     """Its checks by name, and its devices of CUDA."""
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
-    full = {k: v for k, v in os.environ.items() if not k.startswith(("FERMATA_", "CUDA_"))}
+    full = {k: v for k, v in os.environ.items() if not k.startswith(("FERMATA_", "CUDA_")) and not k.endswith(("_SIZE", "_NTASKS"))}
     full = {**(cuda_env(full) if driver else full), "TMPDIR": where, "XDG_RUNTIME_DIR": where, "XDG_CACHE_HOME": where, **env}
     run = subprocess.run([*before, program, "doctor", "--json"], env=full, capture_output=True, text=True, timeout=120)
     check(run.returncode in (0, 1), f"status {run.returncode}: {run.stderr}")
@@ -125,6 +125,75 @@ def guardian_without_a_disk(stack):
     checks, _ = doctor(stack, XDG_CACHE_HOME="/proc")
     says(checks, "guardian", "ok", "stopped between two")
     says(checks, "cache", "warning", "cannot be kept", "XDG_CACHE_HOME")
+
+
+def memory(stack):
+    """A chunk is made, mapped, copied and given back; a part of a small device."""
+    checks, _ = doctor(stack)
+    says(checks, "vmm", "ok", "Fake CUDA device: memory can be moved: 128M in ")
+    says(checks, "vmm", "ok", "in units of 2M")
+    says(checks, "copies", "ok", "(64M of registered memory)")
+    check(all(float(n) > 0 for n in re.findall(r"([0-9.]+) GB/s", checks["copies"]["text"])), f"{checks}")
+    says(checks, "digest", "ok", "that of the processor")
+    says(checks, "nvml", "ok", "CUDA says that 32M of 4G are used, NVML 32M (0 unaccounted)")
+    says(checks, "memory", "ok", "can be managed")
+    for c in "host", "pages":
+        check(c in checks, f"{checks}")
+    checks, _ = doctor(stack, FAKE_CUDA_CAPACITY="200M", FAKE_CUDA_CONTEXT="40M")
+    says(checks, "vmm", "ok", "moved: 40M in ")
+    says(checks, "copies", "ok", "(40M of registered memory)")
+    says(checks, "nvml", "ok", "40M of 200M are used")
+
+
+def memory_refused(stack):
+    """Each step says that it was, and what to do; the rest of the report is there."""
+    for env, what, text, remedy in (
+            ({"FAKE_CUDA_NO_VMM": "1"}, "vmm", "no virtual memory management for it (CUDA_ERROR_NOT_SUPPORTED)", "newer driver"),
+            ({"FAKE_CUDA_GRANULARITY": str(4 << 20)}, "vmm", "larger than 2 MiB", "newer driver"),
+            ({"FAKE_CUDA_FAIL": "cuMemAddressReserve@1/1=2"}, "vmm", "no addresses", "free memory of the device"),
+            ({"FAKE_CUDA_FAIL": "cuMemCreate@1/1=2"}, "vmm", "makes no memory", "free memory of the device"),
+            ({"FAKE_CUDA_FAIL": "cuMemMap@1/1=999"}, "vmm", "cannot map memory (CUDA_ERROR_UNKNOWN)", "dmesg"),
+            ({"FAKE_CUDA_FAIL": "cuMemSetAccess@1/1=999"}, "vmm", "gives no access", "dmesg"),
+            ({"FAKE_CUDA_FAIL": "cuMemUnmap@1/1=999"}, "vmm", "cannot unmap", "dmesg"),
+            ({"FAKE_CUDA_FAIL": "cuMemRelease@2/1=999"}, "vmm", "does not take memory back", "dmesg"),
+            ({"FAKE_CUDA_FAIL": "cuMemMap@1/1=-11"}, "memory", "trying it, Fake CUDA device crashed with signal", "without --memory"),
+            ({"FAKE_CUDA_FAIL": "cuMemcpyDtoHAsync_v2@2/1=719"}, "copies", "from the device failed (CUDA_ERROR_LAUNCH", "without --memory"),
+            ({"FERMATA_MEMORY_HOST": "0"}, "copies", "no memory of the host", "`host'"),
+            ({"FERMATA_MEMORY_HOST": "0"}, "host", "each device takes 0 at most", "FERMATA_MEMORY_HOST"),
+            ({"FAKE_CUDA_TRIAL": "digest"}, "digest", "another than the processor", "FERMATA_MEMORY_KEEP=0"),
+            ({"FAKE_CUDA_MPS": "1"}, "memory", "(MPS), programs with --memory run as always", "echo quit"),
+            ({"WORLD_SIZE": "2"}, "memory", "WORLD_SIZE tells of several ranks, programs", "unset it"),
+            ({"SLURM_NTASKS": "8"}, "memory", "SLURM_NTASKS tells of several ranks", "unset it"),
+            ({"FAKE_CUDA_DEVICES": "2", "CUDA_VISIBLE_DEVICES": "0,1"}, "memory", "several devices, programs", "name one device")):
+        checks, _ = doctor(stack, **env, FAKE_CUDA_CAPACITY="200M")
+        says(checks, what, "warning", text, remedy)
+        says(checks, "cuda", "ok", "can be scheduled")
+        if what not in ("host", "digest"):
+            check(checks.get("memory", {}).get("verdict") != "ok", f"both: {checks}")
+    checks, _ = doctor(stack, WORLD_SIZE="1", SLURM_NTASKS="1", CUDA_VISIBLE_DEVICES="0")
+    says(checks, "memory", "ok", "can be managed")
+
+
+def memory_of_few_addresses(stack):
+    if SANITIZE:
+        raise Skip("the sanitizer takes terabytes of addresses itself")
+    for limit, text in (10, "there are no addresses"), (40, "only 32G of addresses can be had, less than the device's memory"):
+        checks, _ = doctor(stack, ["sh", "-c", f'ulimit -v {limit}000000; exec "$0" "$@"'], FAKE_CUDA_CAPACITY="64G")
+        says(checks, "vmm", "warning", text, "ulimit -v unlimited")
+
+
+def memory_of_a_small_host(stack):
+    """The cgroup leaves less than is left to others; no huge pages."""
+    with open("/proc/self/cgroup", encoding="ascii") as mine:
+        if "0::/" not in mine.read():
+            raise Skip("no cgroups of version 2")
+    group, pages = "/sys/fs/cgroup", "/sys/kernel/mm/transparent_hugepage"
+    fake = (f"mount -t tmpfs none /sys; mkdir -p {group} {pages}; echo $((300 << 20)) >{group}/memory.max; "
+            f"echo $((100 << 20)) >{group}/memory.current; echo 'always madvise [never]' >{pages}/enabled")
+    checks, _ = doctor(stack, other_dev(fake))
+    says(checks, "host", "warning", "the cgroup leaves 200M", "memory.max")
+    says(checks, "copies", "warning", "no memory of the host", "`host'")
+    says(checks, "pages", "warning", "no huge pages", "echo madvise")
 
 
 def untried(stack):
@@ -300,5 +369,6 @@ def given_some_of_several(stack):
 
 
 if __name__ == "__main__":
-    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, guardian, no_guardian, guardian_at_fault, guardian_without_a_disk, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
+    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, guardian, no_guardian, guardian_at_fault,
+         guardian_without_a_disk, memory, memory_refused, memory_of_few_addresses, memory_of_a_small_host, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          nothing_but_the_bus, unreadable_node, denied_node, given_some_of_several)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between probe.c (what the driver and its devices can do) and probe_guard.c (the guardian).
- * Besides the lines of doctor/probe.h they write:
+ * Between probe.c (what the driver and its devices can do), probe_guard.c (the guardian) and
+ * probe_memory.c (memory that is managed). Besides the lines of doctor/probe.h they write:
  *
  *   {"step":"cuda","version":...,"number":N}        of which version the driver is, or why it does
  *   {"step":"cuda","error":...,"absent":bool,"code":CUresult}                         not start
@@ -13,6 +13,13 @@
  *   {"step":"guardian","reason":...,"text":...,"code":CUresult,"blocks":N,"shared":bool}
  *                                                   "guardian": reason: ""; it works
  *   {"step":"cache","error":...}                    "guardian": rewritten kernels on disk
+ *   {"step":"vmm","refused":...,"error":...,"code":CUresult,"bytes":N,"unit":N,"addresses":N,
+ *    "total":N,"map_ns":N,"unmap_ns":N}             "memory": a chunk; refused: ""; it works
+ *   {"step":"copies","refused":...,"error":...,"host":bool,"bytes":N,"in":GB/S,"out":GB/S}
+ *                                                   "memory"
+ *   {"step":"digest","refused":...,"wrong":bool}    "memory"
+ *   {"step":"nvml","total":N,"used":N,"nvml_used":N,"reserved":N}   "memory": bytes, as CUDA has
+ *                                                   them, and as NVML has them
  */
 #pragma once
 #include "api/cuda/core/driver.h"

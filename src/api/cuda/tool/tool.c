@@ -3,13 +3,16 @@
 
 static void doctor(struct doctor *d)
 {
-	if (tool_cuda_doctor(d))
-		tool_cuda_doctor_guard(d);
+	if (!tool_cuda_doctor(d))
+		return;
+	tool_cuda_doctor_guard(d);
+	tool_cuda_doctor_memory(d);
 }
 
 static const struct fm_api_probe probes[] = {
 	{"cuda", tool_cuda_probe},
 	{"guardian", tool_cuda_probe_guard},
+	{"memory", tool_cuda_probe_memory},
 	{0},
 };
 

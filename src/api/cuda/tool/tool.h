@@ -23,9 +23,12 @@ bool tool_cuda_doctor(struct doctor *d);
 const char *tool_cuda_remedy(int code); /* CUresult */
 /* The guardian, where they can. */
 void tool_cuda_doctor_guard(struct doctor *d);
+/* Memory that is managed. */
+void tool_cuda_doctor_memory(struct doctor *d);
 
 /* In a probe's process. */
 void tool_cuda_probe(FILE *out);
 void tool_cuda_probe_guard(FILE *out);
+void tool_cuda_probe_memory(FILE *out);
 
 extern const struct load_ops tool_cuda_load;

@@ -23,8 +23,8 @@ enum fm_cu_memory_able {
 /* The device's context is current. */
 enum fm_cu_memory_able fm_cu_memory_able(const struct fm_cu_driver *cu, CUdevice device);
 
-/* Addresses for an arena, as many as the driver and the limit of the process (ulimit -v) give. 0, or
- * -ENOMEM: less than is of use. */
+/* Addresses for an arena, as many as the driver and the limit of the process (ulimit -v) give. 0,
+ * or -ENOMEM: less than is of use. */
 int fm_cu_memory_reserve(const struct fm_cu_driver *cu, CUdeviceptr *at, size_t *size);
 
 /* Bytes of the host for the memory of one device: as FERMATA_MEMORY_HOST says, or half of the
