@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that is managed: does what `fermata run --memory' asks for work on this driver, its devices
- * and this host? Where it does not, programs run as always. */
+/* Memory that is managed: does what `fermata run --memory' asks for work on this driver, its
+ * devices and this host? Where it does not, programs run as always. */
 #include "api/cuda/core/memory/able.h"
 #include "api/cuda/core/memory/chunk.h"
 #include "api/cuda/core/memory/host.h"
@@ -48,8 +48,8 @@ static const char *vmm_remedy(const json_t *line)
 	if (code == OUT_OF_MEMORY && addresses_are_limited())
 		return "lift the limit of addresses (`ulimit -v unlimited')";
 	if (code == NOT_SUPPORTED)
-		return "none is needed without --memory; a newer driver may have it, a virtual GPU may "
-		       "have none";
+		return "none is needed without --memory; a newer driver may have it, a virtual GPU "
+		       "may have none";
 	return tool_cuda_remedy(code);
 }
 
@@ -65,12 +65,12 @@ static bool judge_vmm(struct doctor *d, const char *device, const json_t *line)
 			device, cli_str(line, "refused"), cli_str(line, "error"));
 	else if (number(line, "addresses") < number(line, "total"))
 		snprintf(text, sizeof(text),
-			"%s: only %s of addresses can be had, less than the device's memory", device,
-			room);
+			"%s: only %s of addresses can be had, less than the device's memory",
+			device, room);
 	else
 		snprintf(text, sizeof(text),
-			"%s: memory can be moved: %s in %s of addresses, made and mapped in %.1f ms, "
-			"unmapped and given back in %.1f ms, in units of %s",
+			"%s: memory can be moved: %s in %s of addresses, made and mapped in %.1f "
+			"ms, unmapped and given back in %.1f ms, in units of %s",
 			device, bytes_of(line, "bytes", size), room, MS(number(line, "map_ns")),
 			MS(number(line, "unmap_ns")), bytes_of(line, "unit", unit));
 	if (works && number(line, "addresses") >= number(line, "total"))
@@ -90,7 +90,8 @@ static bool judge_copies(struct doctor *d, const char *device, const json_t *lin
 
 	if (!*refused) {
 		snprintf(text, sizeof(text),
-			"%s: %.1f GB/s to the device and %.1f GB/s from it (%s of registered memory)",
+			"%s: %.1f GB/s to the device and %.1f GB/s from it (%s of registered "
+			"memory)",
 			device, json_real_value(json_object_get(line, "in")),
 			json_real_value(json_object_get(line, "out")),
 			bytes_of(line, "bytes", size));
@@ -113,7 +114,8 @@ static void judge_digest(struct doctor *d, const char *device, const json_t *lin
 
 	if (!*refused) {
 		snprintf(text, sizeof(text),
-			"%s: unchanged memory is not copied again: its digest is that of the processor",
+			"%s: unchanged memory is not copied again: its digest is that of the "
+			"processor",
 			device);
 		doctor_found(d, GOOD, "digest", text, NULL);
 		return;
@@ -123,8 +125,8 @@ static void judge_digest(struct doctor *d, const char *device, const json_t *lin
 	doctor_found(d, WARNING, "digest", text,
 		json_is_true(json_object_get(line, "wrong"))
 			? NO_KEEP
-			: "report it with the driver's version; until then all memory is copied each "
-			  "time that it moves");
+			: "report it with the driver's version; until then all memory is copied "
+			  "each time that it moves");
 }
 
 /* No fault, where they differ: what one of them does not have is not a program's. */
@@ -135,8 +137,8 @@ static void judge_nvml(struct doctor *d, const char *device, const json_t *line)
 		lost[FM_SIZE_TEXT], text[512];
 
 	snprintf(text, sizeof(text),
-		"%s: CUDA says that %s of %s are used, NVML %s (%s unaccounted); the driver keeps %s "
-		"besides",
+		"%s: CUDA says that %s of %s are used, NVML %s (%s unaccounted); the driver keeps "
+		"%s besides",
 		device, bytes_of(line, "used", used), bytes_of(line, "total", total),
 		bytes_of(line, "nvml_used", nvml),
 		fm_size_short((uint64_t)(differs < 0 ? -differs : differs), lost),
@@ -173,7 +175,7 @@ static bool judge_line(struct doctor *d, const char *device, const json_t *line)
 static bool judge_devices(struct doctor *d, const struct probe_result *result)
 {
 	const char *device = "the driver";
-	bool works = !*result->died;
+	bool works = probe_step(result, "vmm") && !*result->died;
 	char text[512];
 	json_t *line;
 	size_t i;
@@ -203,8 +205,8 @@ static void judge_host(struct doctor *d)
 	fm_size_short(room.machine, machine);
 	fm_size_short(room.cgroup, cgroup);
 	snprintf(text, sizeof(text),
-		"the host has %s left for memory that leaves devices%s%s%s; %s of that stay free, and "
-		"each device takes %s at most",
+		"the host has %s left for memory that leaves devices%s%s%s; %s of that stay free, "
+		"and each device takes %s at most",
 		machine, room.cgroup == UINT64_MAX ? "" : ", and the cgroup leaves ",
 		room.cgroup == UINT64_MAX ? "" : cgroup,
 		room.cgroup == UINT64_MAX ? ", without a limit of the cgroup" : "",
@@ -214,8 +216,8 @@ static void judge_host(struct doctor *d)
 	else
 		doctor_found(d, WARNING, "host", text,
 			enough ? "unset FERMATA_MEMORY_HOST, or give it a size"
-			       : "free memory of the host, or raise memory.max of the cgroup; until "
-				 "then memory stays on the device");
+			       : "free memory of the host, or raise memory.max of the cgroup; "
+				 "until then memory stays on the device");
 }
 
 /* Pages of 4 KiB make copies no slower, but what they are copied to is made and registered in many
@@ -251,11 +253,13 @@ static void judge_ranks(struct doctor *d, bool works)
 
 	if (variable && !strcmp(variable, "CUDA_VISIBLE_DEVICES")) {
 		doctor_found(d, WARNING, "memory",
-			"memory is not managed where CUDA_VISIBLE_DEVICES has several devices, " AS_ALWAYS,
+			"memory is not managed where CUDA_VISIBLE_DEVICES has several "
+			"devices, " AS_ALWAYS,
 			"name one device in it for each program");
 	} else if (variable) {
 		snprintf(text, sizeof(text),
-			"memory is not managed where %s tells of several ranks, " AS_ALWAYS, variable);
+			"memory is not managed where %s tells of several ranks, " AS_ALWAYS,
+			variable);
 		doctor_found(d, WARNING, "memory", text,
 			"unset it for programs that are one process; several ranks do without "
 			"--memory");

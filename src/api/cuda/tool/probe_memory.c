@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trying what the management of memory needs of CUDA's devices, in a probe's process: memory that is
- * made, mapped and given back at addresses of ours, copies between it and the host, and the digests
- * by which unchanged memory is known. At most one chunk of the device and half as much of the
- * host are taken, and less where there is little. Nothing here waits for the device without a limit; what
- * the device may still use is left to the end of the process. */
+/* Trying what the management of memory needs of CUDA's devices, in a probe's process: memory that
+ * is made, mapped and given back at addresses of ours, copies between it and the host, and the
+ * digests by which unchanged memory is known. At most one chunk of the device and half as much of
+ * the host are taken, and less where there is little. Nothing here waits for the device without a
+ * limit; what the device may still use is left to the end of the process. */
 #include "api/cuda/core/cuda.h"
 #include "api/cuda/core/memory/able.h"
 #include "api/cuda/core/memory/chunk.h"
@@ -59,7 +59,7 @@ static unsigned pages_of(uint64_t left)
 
 static void look(struct trial *t)
 {
-	fm_cu_result (*info)(size_t *left, size_t *total) = NULL;
+	fm_cu_result (*info)(size_t * left, size_t * total) = NULL;
 
 	*(void **)&info = probe_cuda_symbol("cuMemGetInfo_v2");
 	if (!info || info(&t->left, &t->total))
@@ -78,7 +78,7 @@ static struct fm_cu_memory_kind kind_of(const struct trial *t)
 /* Chunks are multiples of pages, and the driver's unit must be so, too. */
 static bool is_granular(struct trial *t)
 {
-	fm_cu_result (*ask)(size_t *n, const struct fm_cu_memory_kind *kind, int wish) = NULL;
+	fm_cu_result (*ask)(size_t * n, const struct fm_cu_memory_kind *kind, int wish) = NULL;
 	const struct fm_cu_memory_kind kind = kind_of(t);
 	fm_cu_result rc = FM_CU_ERROR_NOT_SUPPORTED;
 
@@ -87,7 +87,8 @@ static bool is_granular(struct trial *t)
 		rc = ask(&t->granularity, &kind, 0);
 	if (!done(t, rc, "the driver does not tell in which units memory is made"))
 		return false;
-	return done(t, !t->granularity || FM_CU_PAGE % t->granularity ? FM_CU_ERROR_NOT_SUPPORTED : 0,
+	return done(t,
+		!t->granularity || FM_CU_PAGE % t->granularity ? FM_CU_ERROR_NOT_SUPPORTED : 0,
 		"the units in which memory is made are larger than 2 MiB");
 }
 
@@ -167,9 +168,10 @@ static void compare(struct trial *t, FILE *out)
 	if (!t->total || !fm_cu_device_key_of(&t->c->cu, t->dev, key, sizeof(key)) ||
 		!nvml_memory(key, &m))
 		return;
-	probe_tell(out, json_pack("{s:s, s:I, s:I, s:I, s:I}", "step", "nvml", "total",
-				(json_int_t)t->total, "used", (json_int_t)(t->total - t->left),
-				"nvml_used", (json_int_t)m.used, "reserved", (json_int_t)m.reserved));
+	probe_tell(
+		out, json_pack("{s:s, s:I, s:I, s:I, s:I}", "step", "nvml", "total",
+			     (json_int_t)t->total, "used", (json_int_t)(t->total - t->left),
+			     "nvml_used", (json_int_t)m.used, "reserved", (json_int_t)m.reserved));
 }
 
 /* --- copies --- */
@@ -227,7 +229,8 @@ static bool begins_as_drawn(const char *p)
 static bool copy_both_ways(struct trial *t, const struct fm_cu_host_run *run, FILE *out)
 {
 	char *host = fm_cu_host_at(run);
-	size_t size = run->pages * FM_CU_PAGE, drawn = FM_MIN(run->pages, DIGEST_PAGES) * FM_CU_PAGE;
+	size_t size = run->pages * FM_CU_PAGE,
+	       drawn = FM_MIN(run->pages, DIGEST_PAGES) * FM_CU_PAGE;
 	bool copied;
 
 	draw(host, drawn);
@@ -241,12 +244,12 @@ static bool copy_both_ways(struct trial *t, const struct fm_cu_host_run *run, FI
 		t->refused = "what was copied to the device comes back as something else";
 		copied = false;
 	}
-	probe_tell(out, json_pack("{s:s, s:s, s:s, s:I, s:f, s:f}", "step", "copies", "refused",
-				copied ? "" : t->refused, "error",
-				t->code ? probe_cuda_error(t->c, t->code) : "", "bytes",
-				(json_int_t)size,
-				"in", (double)size / (double)FM_MAX(t->in_ns, (uint64_t)1), "out",
-				(double)size / (double)FM_MAX(t->out_ns, (uint64_t)1)));
+	probe_tell(out,
+		json_pack("{s:s, s:s, s:s, s:I, s:f, s:f}", "step", "copies", "refused",
+			copied ? "" : t->refused, "error",
+			t->code ? probe_cuda_error(t->c, t->code) : "", "bytes", (json_int_t)size,
+			"in", (double)size / (double)FM_MAX(t->in_ns, (uint64_t)1), "out",
+			(double)size / (double)FM_MAX(t->out_ns, (uint64_t)1)));
 	return copied;
 }
 
@@ -254,16 +257,16 @@ static bool copy_both_ways(struct trial *t, const struct fm_cu_host_run *run, FI
 static bool try_digest(struct trial *t, const struct fm_cu_host_run *run, FILE *out)
 {
 	struct fm_cu_digests *d = fm_cu_digests_create(&t->c->cu);
-	int rc = d ? fm_cu_digests_try(d, t->at, fm_cu_host_at(run),
-			     FM_MIN(run->pages, DIGEST_PAGES))
+	int rc = d ? fm_cu_digests_try(
+			     d, t->at, fm_cu_host_at(run), FM_MIN(run->pages, DIGEST_PAGES))
 		   : -EOPNOTSUPP;
 
 	probe_tell(out, json_pack("{s:s, s:s, s:b}", "step", "digest", "refused",
-				!rc		     ? ""
+				!rc                 ? ""
 				: rc == -EOPNOTSUPP ? "the driver does not load the kernel"
-				: rc == -EILSEQ	     ? "the device computes another than the processor"
-				: rc == -EBUSY	     ? "the kernel does not end"
-						     : "the kernel failed",
+				: rc == -EILSEQ ? "the device computes another than the processor"
+				: rc == -EBUSY  ? "the kernel does not end"
+						: "the kernel failed",
 				"wrong", rc == -EILSEQ));
 	if (rc == -EBUSY)
 		return false;
@@ -294,9 +297,8 @@ static bool try_copies(struct trial *t, FILE *out)
 	fm_cu_host_init(&pool, fm_cu_memory_host_most());
 	if (!take_host(t, &pool, &run)) {
 		probe_tell(out, json_pack("{s:s, s:s, s:s, s:b}", "step", "copies", "refused",
-					"no memory of the host can be taken and registered", "error", "",
-"host",
-					true));
+					"no memory of the host can be taken and registered",
+					"error", "", "host", true));
 		return true;
 	}
 	ended = copy_both_ways(t, &run, out) && try_digest(t, &run, out);
@@ -338,13 +340,13 @@ static void try_device(struct trial *t, FILE *out)
 		return;
 	}
 	works = works && try_chunks(t, able);
-	probe_tell(out,
-		json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "step", "vmm",
-			"refused", works ? "" : t->refused, "error",
-			works ? "" : probe_cuda_error(t->c, t->code), "code", t->code, "bytes",
-			(json_int_t)size_of(t), "unit", (json_int_t)t->granularity, "addresses",
-			(json_int_t)t->addresses, "total", (json_int_t)t->total, "map_ns",
-			(json_int_t)t->map_ns, "unmap_ns", (json_int_t)t->unmap_ns));
+	probe_tell(
+		out, json_pack("{s:s, s:s, s:s, s:i, s:I, s:I, s:I, s:I, s:I, s:I}", "step", "vmm",
+			     "refused", works ? "" : t->refused, "error",
+			     works ? "" : probe_cuda_error(t->c, t->code), "code", t->code, "bytes",
+			     (json_int_t)size_of(t), "unit", (json_int_t)t->granularity,
+			     "addresses", (json_int_t)t->addresses, "total", (json_int_t)t->total,
+			     "map_ns", (json_int_t)t->map_ns, "unmap_ns", (json_int_t)t->unmap_ns));
 	if (works && map(t) && try_copies(t, out))
 		unmap(t);
 }
