@@ -28,6 +28,9 @@ FERMATAD = os.path.join(BUILD, "bin", "fermatad")
 PATIENCE = 120  # seconds after which something that should happen counts as never happening
 
 
+SOMEBODY = 65534  # a user other than root
+
+
 class Skip(Exception):
     pass
 
@@ -338,6 +341,17 @@ class Fermata:
         if start:
             self.start()
 
+    def somebody(self):
+        """What a program is started with to be a user whom limits bind: nothing, unless we are root."""
+        if os.geteuid():
+            return {}
+        os.chmod(self.dir, 0o755)
+        user = {"user": SOMEBODY, "group": SOMEBODY, "extra_groups": []}
+        with contextlib.suppress(OSError):
+            if not subprocess.run([FERMATA, "version"], env=self.env, capture_output=True, check=False, **user).returncode:
+                return user
+        raise Skip("the build is not for others to read")
+
     def start(self, program=FERMATAD, answers=True, **popen):
         # Its log is kept, and shown where a case fails; O_APPEND, since daemons follow each other.
         with open(os.path.join(self.dir, "log"), "ab") as log:
@@ -439,9 +453,9 @@ class Fermata:
     def run_argv(self, argv, *options):
         return [FERMATA, "run", *options, "--", *argv]
 
-    def program(self, argv, *options, cls=Program):
+    def program(self, argv, *options, cls=Program, **more):
         """A program under `fermata run`, which execs: the pid is the program's."""
-        p = cls(self.run_argv(argv, *options), env=self.env)
+        p = cls(self.run_argv(argv, *options), env=self.env, **more)
         self.stack.callback(p.close)
         return p
 
