@@ -35,6 +35,7 @@ static void add_row(struct fm_bridge_away *a, const struct memory *mem, unsigned
 	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
 		if (k != FM_MEM_MOVABLE)
 			a->stays += claimed(mem, row, (enum fm_mem_kind)k);
+	a->wished += claimed(mem, row, FM_MEM_PIN_WISH);
 	if (trouble && trouble < FM_MEM_TROUBLES && !a->trouble)
 		a->trouble = (enum fm_mem_trouble)trouble;
 }
@@ -110,6 +111,21 @@ static int nothing_to_move(const struct fm_bridge_group *g, struct fm_err *err)
 	return fm_err_hint(err, "start the program with `fermata run --memory'");
 }
 
+/* It is the group's own wish that its memory stays, or that of an operator. Its own counts from the
+ * start of a program, when memory is pinned for good; or from now on. */
+static int stays_by_wish(
+	const struct fm_bridge_group *g, const struct fm_bridge_away *a, struct fm_err *err)
+{
+	bool hinted = fm_sched_group_hints(g->sgroup)->value[FM_HINT_MEMORY_PIN];
+
+	if (!hinted && (a->movable || !a->wished))
+		return 0;
+	fm_err_set(
+		err, -EPERM, "the memory of '%s' stays on the device, as memory-pin says", g->name);
+	return a->wished ? fm_err_hint(err, "start the program without --memory-pin")
+			 : fm_err_hint(err, "first: fermata hint %s memory-pin=0", g->name);
+}
+
 int fm_bridge_group_out(
 	struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now, struct fm_err *err)
 {
@@ -119,6 +135,8 @@ int fm_bridge_group_out(
 	fm_bridge_group_away(g, &a);
 	if (!a.processes || a.trouble >= FM_MEM_REFUSED)
 		return nothing_to_move(g, err);
+	if (stays_by_wish(g, &a, err))
+		return -EPERM;
 	if (other) {
 		fm_err_set(
 			err, -EBUSY, "a process of '%s' works for '%s', too", g->name, other->name);

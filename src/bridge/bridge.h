@@ -256,7 +256,8 @@ void fm_bridge_group_suspend(
 	struct fm_bridge *b, struct fm_bridge_group *g, bool suspended, uint64_t now);
 
 /* Suspends a group, and asks its clients to move their memory to the host. -EOPNOTSUPP: none of it
- * can be moved. -EBUSY: a process of it works for another group, too, which is not suspended. */
+ * can be moved. -EPERM: it is to stay (memory-pin). -EBUSY: a process of it works for another
+ * group, too, which is not suspended. */
 int fm_bridge_group_out(
 	struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now, struct fm_err *err);
 /* The opposite: the group goes on when all of its memory is in. False: none of it was put out. */
@@ -266,7 +267,8 @@ struct fm_bridge_away {
 	enum fm_mem_wish wish;
 	unsigned processes;               /* with memory that can be moved */
 	uint64_t movable, resident, host; /* what is neither resident nor on the host is empty */
-	uint64_t stays;                   /* all other memory */
+	uint64_t stays;                   /* all other memory; */
+	uint64_t wished;                  /* of that: pinned by memory-pin */
 	enum fm_mem_trouble trouble;      /* what one of them says */
 };
 void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away *a);

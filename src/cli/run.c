@@ -469,9 +469,18 @@ static uint32_t for_policy(const struct run *run)
 	return run->given & ~(run->task.gpu >= 0 ? task : 0);
 }
 
+/* Other hints are the daemon's to follow; this one is the program's own. */
+static void leave_out(struct run *run, enum fm_hint h)
+{
+	if (h != FM_HINT_MEMORY_PIN)
+		return;
+	run->hint[h].value = 0;
+	set_hints(run, NULL);
+}
+
 /* Reports hints that the daemon will refuse. Otherwise neither the program nor the user would learn
  * of it. A daemon that does not know this request refuses no more than before. */
-static void tell_refused(const struct run *run, const char *dir)
+static void tell_refused(struct run *run, const char *dir)
 {
 	CLI_CLEAN_JSON json_t *hints = hints_object(run);
 	CLI_CLEAN_JSON json_t *reply = NULL;
@@ -489,9 +498,12 @@ static void tell_refused(const struct run *run, const char *dir)
 		fm_err_hint(&err, "%s", cli_str(one, "help"));
 		cli_report(&err);
 		fprintf(stderr, "fermata: running '%s' without that hint\n", run->command[0]);
-		for (unsigned h = 0; h < FM_HINT_COUNT; h++)
-			if (!strcmp(cli_str(one, "hint"), fm_hint_name((enum fm_hint)h)))
-				set &= ~FM_READS(h);
+		for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
+			if (strcmp(cli_str(one, "hint"), fm_hint_name((enum fm_hint)h)))
+				continue;
+			set &= ~FM_READS(h);
+			leave_out(run, (enum fm_hint)h);
+		}
 	}
 	unread_tell(json_object_get(reply, "policy"), set);
 }
@@ -499,7 +511,7 @@ static void tell_refused(const struct run *run, const char *dir)
 /* Finds a daemon. Starts one if none runs, unless the user named the directory: then only the user
  * knows why none runs there.
  */
-static int find_daemon(const struct run *run, struct fm_err *err)
+static int find_daemon(struct run *run, struct fm_err *err)
 {
 	const struct cli *cli = run->cli;
 	char dirs[CTL_DIRS][CTL_PATH], personal[CTL_PATH];

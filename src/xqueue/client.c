@@ -337,6 +337,16 @@ void fm_client_remember_hint(struct fm_client *c, uint32_t group, enum fm_hint h
 	pthread_mutex_unlock(&c->lock);
 }
 
+int64_t fm_client_hinted(struct fm_client *c, enum fm_hint h)
+{
+	int64_t v;
+
+	pthread_mutex_lock(&c->lock);
+	v = c->group[0].hints.value[h];
+	pthread_mutex_unlock(&c->lock);
+	return v;
+}
+
 int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t priority)
 {
 	struct fm_client_group *g = &c->group[group];

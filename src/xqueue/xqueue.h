@@ -57,8 +57,8 @@ struct fm_client_config {
 	/* The agent calls this whenever it has looked around: at least when a scheduler has woken
 	 * it, and when it has found or lost one. It must not wait. May be NULL. */
 	void (*looked)(struct fm_client *c);
-	bool gates_always; /* place gates also when no scheduler is connected, because the program
-			      suspends its own queues */
+	bool gates_always;  /* place gates also when no scheduler is connected, because the program
+			       suspends its own queues */
 	bool counts_memory; /* what the program allocates on devices is counted: account.h */
 };
 
@@ -73,6 +73,8 @@ bool fm_client_switched_off(void);
 /* Groups of this process. Index 0 is there from the start. -ENOSPC beyond FM_BOARD_GROUPS. */
 int fm_client_group_add(struct fm_client *c, const char *name);
 int fm_client_hint(struct fm_client *c, uint32_t group, enum fm_hint h, int64_t value);
+/* A hint of the process's own group (index 0), as it was started with or as it was told since. */
+int64_t fm_client_hinted(struct fm_client *c, enum fm_hint h);
 int fm_client_segment(struct fm_client *c, uint32_t group, bool begin, int32_t priority);
 /* Counts a call that bypasses XQueues. call: its name in the API. */
 void fm_client_count_ungoverned(struct fm_client *c, const char *call);

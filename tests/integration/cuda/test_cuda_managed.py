@@ -38,8 +38,8 @@ class Managed(Program):
         check(self.wait() == 0, f"it ended with status {self.p.returncode}")
 
 
-def start(fermata, *options, memory="--memory"):
-    p = fermata.program([program("cuda_managed")], *filter(None, [memory]), *options, cls=Managed)
+def start(fermata, *options, memory="--memory", **user):
+    p = fermata.program([program("cuda_managed")], *filter(None, [memory]), *options, cls=Managed, **user)
     p.line("ready")
     if fermata.daemon:
         fermata.knows(p.pid)
@@ -57,8 +57,8 @@ def away(fermata, p):
     return reply["memory"][0]
 
 
-def filled(fermata, *options, blocks=(3, 0, 20)):
-    p = start(fermata, *options)
+def filled(fermata, *options, blocks=(3, 0, 20), **user):
+    p = start(fermata, *options, **user)
     p.do(*(f"alloc {n}" for n in blocks), "pitch 5000", "fill 1", "check 1", "ask 0")
     return p
 
@@ -173,6 +173,40 @@ def pinned_memory_stays(stack):
     check(there["stays"] - before["stays"] == pinned and there["host"] >= 20 * MIB and not there["resident"], there)
     back(fermata, p)
     p.do("check 1")
+    p.ends()
+
+
+def wished_memory_stays(stack):
+    """memory-pin at the start pins for good; a wish that comes later holds while it is there."""
+    fermata = world(stack)
+    p = filled(fermata, "--memory-pin")
+    row = counters(fermata, p)
+    check(row["kinds"].get("pinned", 0) >= 28 * MIB and not row["movable_bytes"], row)
+    for pin in (1, 0):
+        fermata.cli("hint", str(p.pid), f"memory-pin={pin}")
+        r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+        check(r.returncode == 1 and "stays on the device, as memory-pin says" in r.stderr, r.stderr)
+        check("without --memory-pin" in r.stderr, r.stderr)
+    check(not fermata.group(p.pid)["suspended"], "it was suspended nevertheless")
+    p.do("check 1", "free 0", "alloc 7", "fill 2", "check 2")
+    check(not counters(fermata, p)["movable_bytes"], "what comes later is not pinned")
+    p.ends()
+    p = filled(fermata)
+    fermata.cli("hint", str(p.pid), "memory-pin=1")
+    r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+    check(r.returncode == 1 and "memory-pin=0" in r.stderr, r.stderr)
+    fermata.cli("hint", str(p.pid), "memory-pin=0")
+    out(fermata, p)
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+
+
+def refused_pin_is_none(stack):
+    """Who may not keep memory on the device is told so, and runs without that wish."""
+    fermata = world(stack, config="[limits]\nmemory-pin_max = 0\n")
+    p = filled(fermata, "--memory-pin", **fermata.somebody())
+    check(not counters(fermata, p)["pinned_bytes"], counters(fermata, p))
     p.ends()
 
 
@@ -411,6 +445,8 @@ main(
     refuses_what_is_not_managed,
     refuses_ranks_and_drivers,
     pinned_memory_stays,
+    wished_memory_stays,
+    refused_pin_is_none,
     exits_with_memory_out,
     is_killed_with_memory_out,
     is_killed_while_it_moves,

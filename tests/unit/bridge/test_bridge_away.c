@@ -111,6 +111,29 @@ static void what_is_not_managed_is_refused(void **state)
 	assert_int_equal(out(w, &w->z), 0);
 }
 
+/* A wish of now, and one that a program began with. */
+static void what_is_to_stay_is_refused(void **state)
+{
+	struct world *w = *state;
+	struct fm_bridge_away a;
+	struct fm_ledger *l;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	l = give_ledger(w, &w->a, true);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_PIN, 1), 0);
+	assert_int_equal(out(w, &w->a), -EPERM);
+	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_STAY);
+	assert_true(open_gate(&w->a, 0));
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_PIN, 0), 0);
+	atomic_store(&l->device[0].kind[FM_MEM_PIN_WISH], 50);
+	fm_bridge_group_away(group_of(&w->a, 0), &a);
+	assert_true(a.wished == 50 && a.stays == 50 && a.movable == 100);
+	assert_int_equal(out(w, &w->a), 0); /* another process has some that moves */
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	atomic_store(&l->device[0].kind[FM_MEM_MOVABLE], 0);
+	assert_int_equal(out(w, &w->a), -EPERM);
+}
+
 /* All of a process would rest. */
 static void a_process_of_two_groups_needs_both(void **state)
 {
@@ -173,6 +196,7 @@ int main(void)
 			a_group_goes_on_when_its_memory_is_in, setup, teardown),
 		cmocka_unit_test_setup_teardown(out_again_while_it_comes_in, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_not_managed_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_to_stay_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_process_of_two_groups_needs_both, setup, teardown),
 		cmocka_unit_test_setup_teardown(lies_harm_their_own_group, setup, teardown),

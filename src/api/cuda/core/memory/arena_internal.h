@@ -55,6 +55,7 @@ struct fm_cu_arena {
 	struct {
 		unsigned long long handle;
 		unsigned pages;
+		unsigned stays; /* what it is counted with, as of chunks */
 	} spare[FM_CU_SPARES];
 	unsigned spares;
 	uint64_t spare_pages;

@@ -11,6 +11,8 @@ static bool take_spare(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 			continue;
 		c->handle = a->spare[i].handle;
 		c->made = true;
+		/* The chunk has a claim of its own. */
+		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), a->spare[i].stays);
 		a->spare_pages -= c->pages;
 		a->spare[i] = a->spare[--a->spares];
 		return true;
@@ -26,11 +28,8 @@ static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 	if (c->made)
 		return 0;
-	if (take_spare(a, c)) {
-		/* The chunk has a claim of its own. */
-		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), 0);
+	if (take_spare(a, c))
 		return 0;
-	}
 	rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
 	if (rc == FM_CU_ERROR_OUT_OF_MEMORY && fm_cu_spares_drop(a))
 		rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);

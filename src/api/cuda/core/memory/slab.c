@@ -20,7 +20,8 @@ bool fm_cu_spares_drop(struct fm_cu_arena *a)
 	a->spare_pages = 0;
 	for (unsigned i = 0; i < had; i++) {
 		if (!a->cu->mem_release(a->spare[i].handle)) {
-			a->use.unclaim(a->use.cookie, a->spare[i].pages * FM_CU_PAGE, 0);
+			a->use.unclaim(
+				a->use.cookie, a->spare[i].pages * FM_CU_PAGE, a->spare[i].stays);
 			continue;
 		}
 		a->spare_pages += a->spare[i].pages;
@@ -33,9 +34,10 @@ bool fm_cu_spares_drop(struct fm_cu_arena *a)
 bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
 	if (a->spares == FM_CU_SPARES || (a->spare_pages + c->pages) * FM_CU_PAGE > FM_CU_SPARE ||
-		a->use.claim(a->use.cookie, fm_cu_chunk_size(c), 0))
+		a->use.claim(a->use.cookie, fm_cu_chunk_size(c), a->stays))
 		return false;
 	a->spare[a->spares].handle = c->handle;
+	a->spare[a->spares].stays = a->stays;
 	a->spare[a->spares++].pages = c->pages;
 	a->spare_pages += c->pages;
 	return true;

@@ -94,10 +94,16 @@ void fm_cuda_managed_pin_all(enum fm_mem_kind why)
 	fm_cuda_managed_trouble(FM_MEM_PINNED_ALL);
 }
 
+/* The wish memory-pin is looked at here alone, before the first allocation: what is pinned stays
+ * so, and the daemon honours a wish that comes later (bridge/away.c). */
 void fm_cuda_managed_pin_new(struct fm_cuda_managed *m)
 {
 	enum fm_mem_kind why = atomic_load(&all_pinned);
 
+	if (!why && fm_client_hinted(fm_shim_has_client(), FM_HINT_MEMORY_PIN)) {
+		why = FM_MEM_PIN_WISH;
+		atomic_store(&all_pinned, why);
+	}
 	if (why)
 		pin_one(m, &why);
 }
