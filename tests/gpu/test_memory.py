@@ -96,7 +96,7 @@ def committed(fermata, pid):
 
 
 def counted_as_nvml_counts(stack):
-    """Within 5 %, contexts included."""
+    """Contexts included, but not the code that a program loads: what is counted is never more, and nearly all of it."""
     fermata = Fermata(stack)
     programs = [fermata.program(work("hold", mib), "--memory-limit", "16G") for mib in (1024, 3072)]
     for p in programs:
@@ -107,7 +107,7 @@ def counted_as_nvml_counts(stack):
     for p in programs:
         ours = committed(fermata, p.pid)
         print(f"         {ours / MIB:.0f} MiB, NVML {nvml[p.pid] / MIB:.0f}")
-        check(abs(ours - nvml[p.pid]) <= 0.05 * nvml[p.pid], f"{ours} bytes counted, NVML says {nvml[p.pid]}")
+        check(0.85 * nvml[p.pid] <= ours <= 1.01 * nvml[p.pid], f"{ours} bytes counted, NVML says {nvml[p.pid]}")
         p.p.stdin.close()
         check(p.wait() == 0, "a program failed")
 
@@ -179,10 +179,12 @@ def out_is_off_the_device(stack):
     p = fermata.program(work("rounds"), "--memory")
     p.line("round 1 ", seconds=300)
     before = json.loads(native("info")[0])["nvml"]["used"]
+    there = sum(m["movable_bytes"] for m in fermata.group(p.pid)["memory"])
+    check(there > 100 * MIB, f"{there} bytes may move")
     steer = Out(stack, fermata)
     steer.out(p.pid)
     eventually("it is out", lambda: steer.is_out(p.pid))
-    eventually("a gibibyte is free again", lambda: before - json.loads(native("info")[0])["nvml"]["used"] > GIB, 60)
+    eventually(f"{there} bytes are free again", lambda: before - json.loads(native("info")[0])["nvml"]["used"] >= 0.9 * there, 60)
     fermata.cli("resume", str(p.pid))
     same_results(p, digests(native("rounds", KINDS)))
 
