@@ -10,24 +10,20 @@
 #include "cmd/place.h"
 #include "commands.h"
 #include "policy/policy.h"
+#include "run_hints.h"
 #include "run_task.h"
 #include "unread.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
-#define ANSWER_MS 1000
-
 struct run {
 	struct cli *cli;
-	struct {
-		bool set;
-		int64_t value;
-	} hint[FM_HINT_COUNT];
+	struct run_hints hints;
 	const char *group, *local;
-	uint32_t given; /* hints of this command line, as FM_READS() */
-	int64_t level;  /* 0: not given */
-	bool memory;    /* --memory */
+	int64_t level; /* 0: not given */
+	bool memory;   /* --memory */
+	bool no_memory;
 	bool guardian;
 	const char *loops;
 	const char *partition;
@@ -40,6 +36,7 @@ enum {
 	KEY_GROUP = KEY_HINT + FM_HINT_COUNT,
 	KEY_LEVEL,
 	KEY_MEMORY,
+	KEY_NO_MEMORY,
 	KEY_LOCAL,
 	KEY_GUARDIAN,
 	KEY_LOOPS,
@@ -94,6 +91,10 @@ static const struct argp_option options[] = {
 	{"memory", KEY_MEMORY, "SIZE", OPTION_ARG_OPTIONAL,
 		"Let Fermata move the program's device memory, when others need the room; SIZE is "
 		"as for --memory-limit, and may be more than the device has",
+		0},
+	{"no-memory", KEY_NO_MEMORY, NULL, 0,
+		"Leave the program's memory where it is, also where the daemon's settings say "
+		"otherwise",
 		0},
 	{"group", KEY_GROUP, "NAME", 0,
 		"Name of the group; programs that share a name are scheduled as one", 1},
@@ -187,10 +188,10 @@ static void take_hint(
 {
 	struct fm_err err = {0};
 
-	if (fm_parse_hint(fm_hint_name(h), arg, &h, &run->hint[h].value, &err))
+	if (fm_parse_hint(fm_hint_name(h), arg, &h, &run->hints.of[h].value, &err))
 		cli_usage_err(state, &err);
-	run->hint[h].set = true;
-	run->given |= FM_READS(h);
+	run->hints.of[h].set = true;
+	run->hints.given |= FM_READS(h);
 }
 
 /* To the hint, a limit of 0 means none; here it would be read as no memory at all. */
@@ -200,7 +201,7 @@ static void take_memory(struct run *run, const char *arg, const struct argp_stat
 	if (!arg)
 		return;
 	take_hint(run, FM_HINT_MEMORY_LIMIT, arg, state);
-	if (!run->hint[FM_HINT_MEMORY_LIMIT].value)
+	if (!run->hints.of[FM_HINT_MEMORY_LIMIT].value)
 		cli_usage(state, "--memory=0 leaves the program no memory; leave out the size for "
 				 "as much as the device has");
 }
@@ -252,9 +253,9 @@ static void check_task(struct run *run, const struct argp_state *state)
 {
 	struct run_task *t = &run->task;
 
-	t->period = run->hint[FM_HINT_PERIOD].value;
-	t->deadline = run->hint[FM_HINT_DEADLINE].value;
-	t->priority = run->hint[FM_HINT_PRIORITY].value;
+	t->period = run->hints.of[FM_HINT_PERIOD].value;
+	t->deadline = run->hints.of[FM_HINT_DEADLINE].value;
+	t->priority = run->hints.of[FM_HINT_PRIORITY].value;
 	if (t->gpu < 0 &&
 		(t->cpu_time || t->cpu >= 0 || t->overrun || t->report || t->epsilon >= 0))
 		cli_usage(state, "--cpu-time, --cpu, --epsilon, --overrun and --admit belong to "
@@ -263,6 +264,12 @@ static void check_task(struct run *run, const struct argp_state *state)
 		cli_usage(state, "a task with --gpu-time needs its --period");
 	if (t->gpu >= 0 && run->local)
 		cli_usage(state, "tasks are admitted by a daemon: not with --local");
+}
+
+static void check_memory(const struct run *run, const struct argp_state *state)
+{
+	if (run->memory && run->no_memory)
+		cli_usage(state, "--memory and --no-memory exclude each other");
 }
 
 static void check_wishes(const struct run *run, const struct argp_state *state)
@@ -290,6 +297,9 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_MEMORY:
 		take_memory(run, arg, state);
+		return 0;
+	case KEY_NO_MEMORY:
+		run->no_memory = true;
 		return 0;
 	case KEY_GROUP:
 		check_group(state, arg);
@@ -320,6 +330,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_SUCCESS:
 		check_task(run, state);
 		check_command(run, state);
+		check_memory(run, state);
 		check_wishes(run, state);
 		return 0;
 	case ARGP_KEY_ARGS:
@@ -343,55 +354,15 @@ static const struct argp argp = {
 	       "125 if it is a real-time task that is not admitted, 2 if the options are invalid.",
 };
 
-/* `fermata run` inside `fermata run`: hints that the inner one does not give come from the outer
- * one.
- */
-static void inherit_hints(struct run *run)
-{
-	FM_CLEAN_FREE char *words = strdup(getenv("FERMATA_HINTS") ?: "");
-	char *rest = NULL;
-
-	for (char *w = words ? strtok_r(words, " ", &rest) : NULL; w;
-		w = strtok_r(NULL, " ", &rest)) {
-		char *equals = strchr(w, '=');
-		int64_t value;
-
-		if (!equals)
-			continue;
-		*equals = '\0';
-		for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
-			if (run->hint[h].set || strcmp(w, fm_hint_name(h)) ||
-				fm_parse_int(equals + 1, INT64_MIN, INT64_MAX, &value, NULL) ||
-				fm_hint_check(h, value, NULL))
-				continue;
-			run->hint[h].set = true;
-			run->hint[h].value = value;
-		}
-	}
-}
-
-static int set_hints(struct run *run, struct fm_err *err)
-{
-	char text[FM_HINT_COUNT * 40];
-	size_t len = 0;
-
-	inherit_hints(run);
-	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
-		if (run->hint[h].set)
-			len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s=%" PRId64,
-				len ? " " : "", fm_hint_name(h), run->hint[h].value);
-	return len ? inject_set("FERMATA_HINTS", text, err) : 0;
-}
-
 static int set_environment(struct run *run, struct fm_err *err)
 {
 	char level[2] = {(char)('0' + run->level), '\0'};
-	int rc = set_hints(run, err);
+	int rc = run_hints_set(&run->hints, err);
 
 	if (!rc && run->group)
 		rc = inject_set("FERMATA_GROUP", run->group, err);
-	if (!rc && run->memory)
-		rc = inject_set("FERMATA_MEMORY", "1", err);
+	if (!rc && (run->memory || run->no_memory))
+		rc = inject_set("FERMATA_MEMORY", run->memory ? "1" : "0", err);
 	if (!rc && run->level)
 		rc = inject_set("FERMATA_LEVEL", level, err);
 	if (!rc && run->local)
@@ -449,63 +420,23 @@ static int use_dir(const struct cli *cli, const char *dir, struct fm_err *err)
 	return inject_set("FERMATA_SOCKET", absolute, err);
 }
 
-static json_t *hints_object(const struct run *run)
-{
-	json_t *hints = json_object();
-
-	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
-		if (run->hint[h].set)
-			json_object_set_new(hints, fm_hint_name(h),
-				json_sprintf(
-					"%" PRId64 "%s", run->hint[h].value, fm_hint_suffix(h)));
-	return hints;
-}
-
 /* The times of a real-time task are used for its admission, so they do not count here. */
 static uint32_t for_policy(const struct run *run)
 {
 	uint32_t task = FM_READS(FM_HINT_PERIOD) | FM_READS(FM_HINT_DEADLINE);
 
-	return run->given & ~(run->task.gpu >= 0 ? task : 0);
+	return run->hints.given & ~(run->task.gpu >= 0 ? task : 0);
 }
 
-/* Other hints are the daemon's to follow; this one is the program's own. */
-static void leave_out(struct run *run, enum fm_hint h)
+/* What the user has said of memory holds. */
+static int heed_daemon(struct run *run, const char *dir, struct fm_err *err)
 {
-	if (h != FM_HINT_MEMORY_PIN)
-		return;
-	run->hint[h].value = 0;
-	set_hints(run, NULL);
-}
+	const char *said = getenv("FERMATA_MEMORY");
 
-/* Reports hints that the daemon will refuse. Otherwise neither the program nor the user would learn
- * of it. A daemon that does not know this request refuses no more than before. */
-static void tell_refused(struct run *run, const char *dir)
-{
-	CLI_CLEAN_JSON json_t *hints = hints_object(run);
-	CLI_CLEAN_JSON json_t *reply = NULL;
-	uint32_t set = for_policy(run);
-	struct fm_err err = {0};
-	const json_t *one;
-	size_t i;
-
-	if (!json_object_size(hints) ||
-		ctl_call_at(dir, json_pack("{s:s, s:O}", "cmd", "allowed", "hints", hints),
-			ANSWER_MS, &reply, &err))
-		return;
-	json_array_foreach (json_object_get(reply, "refused"), i, one) {
-		fm_err_set(&err, -EPERM, "%s", cli_str(one, "text"));
-		fm_err_hint(&err, "%s", cli_str(one, "help"));
-		cli_report(&err);
-		fprintf(stderr, "fermata: running '%s' without that hint\n", run->command[0]);
-		for (unsigned h = 0; h < FM_HINT_COUNT; h++) {
-			if (strcmp(cli_str(one, "hint"), fm_hint_name((enum fm_hint)h)))
-				continue;
-			set &= ~FM_READS(h);
-			leave_out(run, (enum fm_hint)h);
-		}
-	}
-	unread_tell(json_object_get(reply, "policy"), set);
+	run_hints_tell(&run->hints, dir, for_policy(run), run->command[0]);
+	if (said && *said)
+		return 0;
+	return run_ask_managed(dir, run->group, run->command[0], err);
 }
 
 /* Finds a daemon. Starts one if none runs, unless the user named the directory: then only the user
@@ -524,7 +455,7 @@ static int find_daemon(struct run *run, struct fm_err *err)
 		rc = ctl_call_at(
 			dirs[i], json_pack("{s:s}", "cmd", "version"), ANSWER_MS, &reply, err);
 		if (!rc)
-			tell_refused(run, dirs[i]);
+			rc = heed_daemon(run, dirs[i], err);
 		if (!rc)
 			return use_dir(cli, dirs[i], err);
 	}
@@ -541,7 +472,7 @@ static int find_daemon(struct run *run, struct fm_err *err)
 	}
 	rc = personal_start(personal, err);
 	if (!rc)
-		tell_refused(run, personal);
+		rc = heed_daemon(run, personal, err);
 	return rc ? rc : use_dir(cli, personal, err);
 }
 

@@ -295,6 +295,28 @@ static json_t *cmd_allowed(struct request *r)
 		"{s:b, s:o, s:o}", "ok", 1, "refused", refused, "policy", report_policy(r->daemon));
 }
 
+/* Are programs to be managed that do not ask for it? Of a group that is named; else of the one that
+ * the process will have once it has become that program. */
+static json_t *cmd_managed(struct request *r)
+{
+	const char *group = json_string_value(json_object_get(r->body, "group"));
+	const char *program = json_string_value(json_object_get(r->body, "program"));
+	char name[FM_NAME_MAX], comm[16];
+
+	if (!group == !program)
+		return refuse(r, -EINVAL, "neither \"group\" nor \"program\", or both",
+			"give the name of a group, or of a program without one");
+	if (program) {
+		fm_bridge_plain(comm, sizeof(comm), program);
+		snprintf(name, sizeof(name), "%s-%d", comm, (int)r->peer->pid);
+	} else if (snprintf(name, sizeof(name), "%s", group) >= (int)sizeof(name)) {
+		return refuse(r, -EINVAL, "the group's name is too long",
+			"names have at most 63 characters");
+	}
+	return json_pack(
+		"{s:b, s:b}", "ok", 1, "managed", config_manages(&r->daemon->config.memory, name));
+}
+
 static int apply_suspend(struct steering *st, struct fm_bridge_group *g)
 {
 	struct request *r = st->request;
@@ -471,6 +493,7 @@ static const struct {
 	{"why", cmd_why},
 	{"hint", cmd_hint},
 	{"allowed", cmd_allowed},
+	{"managed", cmd_managed},
 	{"suspend", cmd_suspend},
 	{"resume", cmd_resume},
 	{"away", cmd_away},
@@ -492,8 +515,8 @@ static json_t *dispatch(struct request *r)
 		if (!strcmp(name, commands[i].name))
 			return commands[i].run(r);
 	return refuse(r, -EINVAL, name ? "unknown command" : "the request has no \"cmd\"",
-		"commands are version, ps, why, hint, allowed, suspend, resume, away, policy, "
-		"reload, stats, admit, unadmit, tasks, metrics, trace");
+		"commands are version, ps, why, hint, allowed, managed, suspend, resume, away, "
+		"policy, reload, stats, admit, unadmit, tasks, metrics, trace");
 }
 
 /* Checked before the text is parsed, since parsing takes long for a text that is only values. */

@@ -11,6 +11,7 @@
 #define CONFIG_PARAMS     32
 #define CONFIG_FOLDER_MAX 256
 #define CONFIG_NAME_MAX   64
+#define CONFIG_MANAGE_MAX 512
 #define CONFIG_RULES      64
 #define CONFIG_WAYS       64
 #define CONFIG_AUTO       UINT64_MAX /* of a time: it is not set */
@@ -49,7 +50,8 @@ struct config_admission {
 
 /* [memory]: of devices. */
 struct config_memory {
-	uint64_t device_limit; /* a device counts as having no more; 0: all that it has */
+	char manage[CONFIG_MANAGE_MAX]; /* "off", "all", or patterns of groups between spaces */
+	uint64_t device_limit;          /* a device counts as having no more; 0: all that it has */
 };
 
 /* [metrics]: for the program that hands the numbers on (fermata-exporter). */
@@ -86,6 +88,9 @@ struct config {
 	struct config_admission admission;
 	struct config_metrics metrics;
 };
+
+/* Is the memory of programs of that group managed, though they do not ask for it? */
+bool config_manages(const struct config_memory *m, const char *group);
 
 void config_defaults(struct config *c);
 

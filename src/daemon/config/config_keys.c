@@ -51,6 +51,8 @@ const struct config_key config_keys[] = {
 		NULL, 0, 0},
 	{"admission", "overrun", CONFIG_CHOICE, OF(admission.overrun), 0, 0, OVERRUNS, 0, 0},
 	{"admission", "tasks", CONFIG_COUNT, OF(admission.tasks), 0, FM_ADMIT_TASKS, "tasks", 0, 0},
+	{"memory", "manage", CONFIG_MANAGE, OF(memory.manage), 1, CONFIG_MANAGE_MAX - 1, NULL, 0,
+		0},
 	{"memory", "device_limit", CONFIG_SIZE, OF(memory.device_limit), 0, FM_MEMORY_MAX, NULL, 0,
 		0},
 	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},
@@ -148,6 +150,8 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 		return fm_err_hint(err, "give an absolute path, or nothing");
 	}
 	if (k->type == CONFIG_LISTEN && fm_parse_listen(value, &at, err))
+		return -EINVAL;
+	if (k->type == CONFIG_MANAGE && config_manage_check(value, err))
 		return -EINVAL;
 	strcpy(out, value);
 	return 0;
@@ -282,6 +286,7 @@ static int set_value(
 	case CONFIG_TEXT:
 	case CONFIG_FOLDER:
 	case CONFIG_LISTEN:
+	case CONFIG_MANAGE:
 		return set_text(k, member, value, err);
 	case CONFIG_BOOL:
 		return fm_parse_bool(value, member, err);
@@ -384,6 +389,7 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 	case CONFIG_TEXT:
 	case CONFIG_FOLDER:
 	case CONFIG_LISTEN:
+	case CONFIG_MANAGE:
 		fprintf(f, "%s%s", *(const char *)member ? " " : "", (const char *)member);
 		break;
 	case CONFIG_BOOL:

@@ -9,6 +9,7 @@ enum config_type {
 	CONFIG_TEXT,
 	CONFIG_FOLDER,
 	CONFIG_LISTEN,     /* a text, as fm_parse_listen() takes it */
+	CONFIG_MANAGE,     /* a text, as config_manage_check() takes it */
 	CONFIG_COUNT,      /* uint32_t */
 	CONFIG_SIZE,       /* uint64_t bytes, as fm_parse_size() takes them */
 	CONFIG_US,         /* uint64_t nanoseconds, written as microseconds */
@@ -39,6 +40,9 @@ const struct config_key *config_key_find(const char *section, const char *name, 
 int config_key_set(const struct config_key *k, void *base, const char *value, struct fm_err *err);
 void config_key_copy(const struct config_key *k, void *to, const void *from);
 void config_key_print(const struct config_key *k, const void *base, FILE *f);
+
+/* config_manage.c */
+int config_manage_check(const char *value, struct fm_err *err);
 
 /* config_limits.c. Its bit among the keys of [limits]. */
 uint64_t config_limits_bit(const struct config_key *k);

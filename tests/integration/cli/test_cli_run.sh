@@ -91,6 +91,44 @@ run_environment() {
     error_form
 }
 
+# What the settings say of programs that do not ask; the program, and its environment, may refuse.
+run_managed() {
+    local dir=$tmp/manages pid
+    mkdir -m 700 "$dir"
+    printf '[memory]\nmanage = note-* env-*\n' >"$tmp/manages.conf"
+    "$BUILD/bin/fermatad" --dir "$dir" --config "$tmp/manages.conf" 2>"$tmp/manages.log" &
+    pid=$!
+    that "a daemon that manages" eventually quiet "$fermata" --socket "$dir" version
+    expect 0 "a group that is named" "$fermata" run --socket "$dir" --group note-7 "${show[@]}"
+    environment_has 'FERMATA_MEMORY=1'
+    expect 0 "by the environment" env FERMATA_GROUP=note-7 "$fermata" run --socket "$dir" "${show[@]}"
+    environment_has 'FERMATA_MEMORY=1'
+    expect 0 "by the program's name" "$fermata" run --socket "$dir" env
+    out_has '^FERMATA_MEMORY=1$'
+    expect 0 "by its path" "$fermata" run --socket "$dir" "$(command -v env)"
+    out_has '^FERMATA_MEMORY=1$'
+    expect 0 "another group" "$fermata" run --socket "$dir" --group training env
+    out_lacks '^FERMATA_MEMORY='
+    expect 0 "asked for" "$fermata" run --socket "$dir" --memory --group training env
+    out_has '^FERMATA_MEMORY=1$'
+    expect 0 "refused" "$fermata" run --socket "$dir" --no-memory env
+    out_has '^FERMATA_MEMORY=0$'
+    expect 0 "refused by the environment" env FERMATA_MEMORY=0 "$fermata" run --socket "$dir" env
+    out_has '^FERMATA_MEMORY=0$'
+    expect 2 "both" "$fermata" run --memory --no-memory true
+    err_has 'exclude each other'
+    printf '[memory]\nmanage = all\n' >"$tmp/manages.conf"
+    expect 0 "read again" "$fermata" reload --socket "$dir"
+    expect 0 "all" "$fermata" run --socket "$dir" --group training env
+    out_has '^FERMATA_MEMORY=1$'
+    printf '[memory]\nmanage = off\n' >"$tmp/manages.conf"
+    expect 0 "read again" "$fermata" reload --socket "$dir"
+    expect 0 "none" "$fermata" run --socket "$dir" env
+    out_lacks '^FERMATA_MEMORY='
+    kill "$pid"
+    wait "$pid"
+}
+
 run_local() {
     export XDG_RUNTIME_DIR=$tmp/local
     mkdir -m 700 "$XDG_RUNTIME_DIR"
@@ -226,6 +264,7 @@ five_at_once() {
 
 run_statuses
 run_environment
+run_managed
 run_local
 run_fails_open
 in_slash_tmp

@@ -57,8 +57,8 @@ def away(fermata, p):
     return reply["memory"][0]
 
 
-def filled(fermata, *options, blocks=(3, 0, 20), **user):
-    p = start(fermata, *options, **user)
+def filled(fermata, *options, blocks=(3, 0, 20), **more):
+    p = start(fermata, *options, **more)
     p.do(*(f"alloc {n}" for n in blocks), "pitch 5000", "fill 1", "check 1", "ask 0")
     return p
 
@@ -144,6 +144,21 @@ def refuses_what_is_not_managed(stack):
     check(r.returncode == 2 and "--out" in r.stderr, r.stderr)
     p.do("fill 1", "check 1")
     p.ends()
+
+
+def manages_what_the_settings_name(stack):
+    fermata = world(stack, config="[memory]\nmanage = note-*\n")
+    p = filled(fermata, "--group", "note-1", memory=None)
+    out(fermata, p)
+    check(away(fermata, p)["host"] >= 27 * MIB, away(fermata, p))
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+    for more in (["--group", "train"], ["--group", "note-2", "--no-memory"]):
+        p = filled(fermata, *more, memory=None)
+        r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+        check(r.returncode == 1 and "--memory" in r.stderr, f"{more}: {r.stderr}")
+        p.ends()
 
 
 def refuses_ranks_and_drivers(stack):
@@ -443,6 +458,7 @@ main(
     keeps_what_has_not_changed,
     answers_while_it_is_out,
     refuses_what_is_not_managed,
+    manages_what_the_settings_name,
     refuses_ranks_and_drivers,
     pinned_memory_stays,
     wished_memory_stays,

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Hints of `fermata run': what the program is given, and what the daemon says of it beforehand.
+ */
+#pragma once
+#include "base/err.h"
+#include "policy/policy.h"
+#include <fermata/hint.h>
+
+#define ANSWER_MS 1000 /* that a daemon is waited for */
+
+struct run_hints {
+	struct {
+		bool set;
+		int64_t value;
+	} of[FM_HINT_COUNT];
+	uint32_t given; /* on this command line, as FM_READS() */
+};
+
+/* Puts them, and those of an outer `fermata run', into the environment. */
+int run_hints_set(struct run_hints *hints, struct fm_err *err);
+
+/* Reports hints that the daemon in that directory will refuse, and those of `read' that its policy
+ * does not read. */
+void run_hints_tell(
+	struct run_hints *hints, const char *dir, uint32_t read, const char *command);
+
+/* Sets FERMATA_MEMORY if that daemon manages the memory of such programs. group: NULL: none is
+ * given. */
+int run_ask_managed(
+	const char *dir, const char *group, const char *command, struct fm_err *err);
