@@ -73,8 +73,7 @@ static void leave_out(struct run_hints *hints, enum fm_hint h)
 
 /* Reports hints that the daemon will refuse. Otherwise neither the program nor the user would learn
  * of it. A daemon that does not know this request refuses no more than before. */
-void run_hints_tell(
-	struct run_hints *hints, const char *dir, uint32_t read, const char *command)
+void run_hints_tell(struct run_hints *hints, const char *dir, uint32_t read, const char *command)
 {
 	CLI_CLEAN_JSON json_t *wanted = hints_object(hints);
 	CLI_CLEAN_JSON json_t *reply = NULL;
@@ -103,8 +102,7 @@ void run_hints_tell(
 
 /* Does the daemon manage the memory of such programs? One that does not know this request
  * manages none. */
-int run_ask_managed(
-	const char *dir, const char *group, const char *command, struct fm_err *err)
+int run_ask_managed(const char *dir, const char *group, const char *command, struct fm_err *err)
 {
 	const char *slash = strrchr(command, '/');
 	CLI_CLEAN_JSON json_t *reply = NULL;
@@ -115,7 +113,9 @@ int run_ask_managed(
 	named = group && *group;
 	if (ctl_call_at(dir,
 		    json_pack("{s:s, s:s}", "cmd", "managed", named ? "group" : "program",
-			    named ? group : slash ? slash + 1 : command),
+			    named   ? group
+			    : slash ? slash + 1
+				    : command),
 		    ANSWER_MS, &reply, &unknown) ||
 		!json_is_true(json_object_get(reply, "managed")))
 		return 0;

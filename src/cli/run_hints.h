@@ -22,10 +22,8 @@ int run_hints_set(struct run_hints *hints, struct fm_err *err);
 
 /* Reports hints that the daemon in that directory will refuse, and those of `read' that its policy
  * does not read. */
-void run_hints_tell(
-	struct run_hints *hints, const char *dir, uint32_t read, const char *command);
+void run_hints_tell(struct run_hints *hints, const char *dir, uint32_t read, const char *command);
 
 /* Sets FERMATA_MEMORY if that daemon manages the memory of such programs. group: NULL: none is
  * given. */
-int run_ask_managed(
-	const char *dir, const char *group, const char *command, struct fm_err *err);
+int run_ask_managed(const char *dir, const char *group, const char *command, struct fm_err *err);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/size.h"
 #include "base/util.h"
 #include "cmd/ctl.h"
 #include "commands.h"
@@ -21,6 +22,29 @@ static const struct argp argp = {
 	.parser = parse_stats,
 	.doc = "Show the daemon's counters since its start, and its cost.",
 };
+
+static void print_memory(const json_t *memory)
+{
+	static const struct {
+		const char *key, *name, *meaning;
+	} lines[] = {
+		{"committed_bytes", "memory", "device memory that programs have"},
+		{"resident_bytes", "on_device", "of it on devices"},
+		{"host_bytes", "on_host", "of it on the host"},
+		{"moved_out_bytes", "moved_out",
+			"copied to the host, for the groups that there are"},
+		{"moved_in_bytes", "moved_in", "copied back"},
+	};
+	char size[FM_SIZE_TEXT];
+
+	for (size_t i = 0; memory && i < FM_ARRAY_LEN(lines); i++)
+		printf("%-12s %12s  %s\n", lines[i].name,
+			fm_size_short((uint64_t)FM_MAX(cli_num(memory, lines[i].key), 0.0), size),
+			lines[i].meaning);
+	if (memory)
+		printf("%-12s %12.0f  allocations of device memory that limits refused\n",
+			"refused", cli_num(memory, "refused"));
+}
 
 int cli_stats(struct cli *cli, int argc, char **argv)
 {
@@ -59,6 +83,7 @@ int cli_stats(struct cli *cli, int argc, char **argv)
 		if (json_is_number(json_object_get(reply, lines[i].key)))
 			printf("%-12s %12.0f  %s\n", lines[i].key, cli_num(reply, lines[i].key),
 				lines[i].meaning);
+	print_memory(json_object_get(reply, "memory"));
 	react = json_object_get(reply, "react_us");
 	printf("%-12s %12.1f  us from the daemon's wake-up to the gates stored, P99 (P50 %.1f)\n",
 		"react_us", cli_num(react, "p99"), cli_num(react, "p50"));

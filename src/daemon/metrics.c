@@ -279,19 +279,34 @@ static void add_ent_row(void *arg, const struct fm_bent_info *i)
 	append(list, row);
 }
 
+/* Sizes in bytes; a limit of 0 is none. */
+static void add_memory_row(void *arg, const struct fm_bmemory_info *i)
+{
+	json_t *list = arg, *row = json_array();
+
+	append(row, json_string(i->device));
+	append(row, number(i->capacity));
+	append(row, number(i->committed));
+	append(row, number(report_memory_sums(i).resident));
+	append(row, number(i->host));
+	append(row, number(i->limit));
+	append(list, row);
+}
+
 /* Rows are requested every second. So a row is an array, in the order that docs/protocol.md has: it
  * costs a quarter of what an object costs. */
 static size_t add_row(
 	struct page *p, struct fm_bridge_group *g, const struct fm_bridge_group_info *i)
 {
-	json_t *row = json_array(), *ents = json_array();
+	json_t *row = json_array(), *ents = json_array(), *memory = json_array();
 	struct fm_bridge_group_jobs jobs = fm_bridge_group_jobs(g, p->now);
 	struct queues q = {0};
 	size_t size;
 
 	fm_bridge_group_each_ent(g, p->now, add_ent_row, ents);
+	fm_bridge_group_each_memory(g, add_memory_row, memory);
 	fm_bridge_group_each_queue(g, look_at_queue, &q);
-	size = 1 + json_array_size(ents);
+	size = 1 + json_array_size(ents) + json_array_size(memory);
 	append(row, json_string(i->name));
 	append(row, json_integer(i->uid));
 	append(row, json_boolean(i->suspended));
@@ -303,6 +318,9 @@ static size_t add_row(
 	append(row, ents);
 	append(row, number(p->now));
 	append(row, jobs.deadline || jobs.ended ? number(jobs.missed) : json_null());
+	if (json_array_size(memory)) /* few groups have any */
+		append(row, json_incref(memory));
+	json_decref(memory);
 	append(p->items, row);
 	return size;
 }

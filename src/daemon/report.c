@@ -342,6 +342,11 @@ json_t *report_ps(struct daemon *d, uint64_t now)
 	return o;
 }
 
+struct memory_sums {
+	bool any;
+	uint64_t committed, resident, host, refused, moved_out, moved_in;
+};
+
 long report_rss_kib(void)
 {
 	FM_CLEAN_FILE FILE *f = fopen("/proc/self/statm", "re");
@@ -361,8 +366,34 @@ double report_cpu_ms(void)
 	       1e-3 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
+static void add_sums(void *arg, const struct fm_bmemory_info *i)
+{
+	struct memory_sums *s = arg;
+
+	s->committed += i->committed;
+	s->resident += report_memory_sums(i).resident;
+	s->host += i->host;
+	s->refused += i->refused;
+	s->moved_out += i->went_out;
+	s->moved_in += i->came_in;
+	s->any = true;
+}
+
+/* Of the groups that there are. */
+static void set_memory(json_t *o, const struct memory_sums *s)
+{
+	if (s->any)
+		set(o, "memory",
+			json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "committed_bytes",
+				number(s->committed), "resident_bytes", number(s->resident),
+				"host_bytes", number(s->host), "refused", number(s->refused),
+				"moved_out_bytes", number(s->moved_out), "moved_in_bytes",
+				number(s->moved_in)));
+}
+
 json_t *report_stats(struct daemon *d)
 {
+	struct memory_sums memory = {0};
 	unsigned groups = 0, queues = 0;
 	struct fm_bridge_group *g = NULL;
 	struct fm_bridge_group_info info;
@@ -373,6 +404,7 @@ json_t *report_stats(struct daemon *d)
 		fm_bridge_group_info(g, &info);
 		groups++;
 		queues += info.queues;
+		fm_bridge_group_each_memory(g, add_sums, &memory);
 	}
 	fm_sched_get_stats(fm_bridge_sched(d->bridge), &st);
 	set(o, "ok", json_true());
@@ -384,6 +416,7 @@ json_t *report_stats(struct daemon *d)
 	set(o, "groups", json_integer(groups));
 	set(o, "queues", json_integer(queues));
 	set(o, "devices", report_devices(d, fm_now()));
+	set_memory(o, &memory);
 	report_coverage(o, fm_bridge_coverage(d->bridge));
 	set(o, "react_us", histogram_us(&d->react));
 	set(o, "cpu_ms", json_real(report_cpu_ms()));

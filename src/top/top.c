@@ -22,8 +22,8 @@ static const struct argp_option options[] = {
 	{"interval", 'd', "SECONDS", 0, "Time between two updates (0.1 to 3600); default: 1", 0},
 	{"iterations", 'n', "COUNT", 0, "End after COUNT updates", 0},
 	{"sort", 'o', "COLUMN", 0,
-		"share (default), time, group, user, priority, state, wait, preemptions, p99 or "
-		"misses",
+		"share (default), time, group, user, priority, state, wait, preemptions, p99, "
+		"misses or memory",
 		0},
 	{"user", 'u', "USER", 0, "Show only the groups of this user", 0},
 	{"ascii", KEY_ASCII, 0, 0, "Draw with ASCII characters only", 0},

@@ -166,6 +166,8 @@ const char *top_us(double us, char buf[16]);
 /* "97.3": percent, rounded down; "-" if it is not known. */
 const char *top_percent(double share, bool known, char buf[16]);
 const char *top_rate(double rate, bool known, char buf[16]);
+/* "1.5G"; "-": none. */
+const char *top_bytes(double bytes, char buf[16]);
 
 /* `fermata top'. */
 int cli_top(struct cli *cli, int argc, char **argv);

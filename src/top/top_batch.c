@@ -12,6 +12,16 @@
 
 #define PATIENCE_MS 5000
 
+static void add_memory(struct table *t, const struct top_memory *m, double most)
+{
+	char buf[16];
+
+	table_add(t, "%s", top_bytes(m->committed, buf));
+	table_add(t, "%s", top_bytes(m->resident, buf));
+	table_add(t, "%s", top_bytes(m->host, buf));
+	table_add(t, "%s", top_bytes(most, buf));
+}
+
 static int print_devices(const struct top_model *m)
 {
 	static const struct table_column columns[] = {
@@ -22,6 +32,10 @@ static int print_devices(const struct top_model *m)
 		{"PREEMPT/S", true, false},
 		{"STOP P50", true, false},
 		{"STOP P99", true, false},
+		{"MEMORY", true, false},
+		{"ON DEVICE", true, false},
+		{"ON HOST", true, false},
+		{"CAPACITY", true, false},
 	};
 	bool known = m->seconds > 0;
 	TABLE_CLEAN struct table t;
@@ -38,6 +52,7 @@ static int print_devices(const struct top_model *m)
 		table_add(&t, "%s", top_rate(d->preempt_s, known, buf));
 		table_add(&t, "%s", top_us(d->p50_us, buf));
 		table_add(&t, "%s", top_us(d->p99_us, buf));
+		add_memory(&t, &d->memory, d->capacity);
 	}
 	return table_print(&t);
 }
@@ -71,6 +86,7 @@ static void add_group(struct table *t, const struct top_group *g, bool known)
 		table_add(t, "%.0f", g->misses);
 	else
 		table_add(t, "-");
+	add_memory(t, &g->memory, g->memory.limit);
 }
 
 static int print_groups(const struct top *top)
@@ -88,6 +104,10 @@ static int print_groups(const struct top *top)
 		{"WAIT P50", true, false},
 		{"WAIT P99", true, false},
 		{"MISSES", true, false},
+		{"MEMORY", true, false},
+		{"ON DEVICE", true, false},
+		{"ON HOST", true, false},
+		{"LIMIT", true, false},
 	};
 	TABLE_CLEAN struct table t;
 

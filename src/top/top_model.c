@@ -86,9 +86,11 @@ enum {
 	G_HIGH,
 	G_DEVICES,
 	G_AT,
-	G_MISSES
+	G_MISSES,
+	G_MEMORY
 };
 enum { E_DEVICE, E_STATE, E_DEVICE_NS, E_WAIT_NS, E_PREEMPTIONS, E_WAITS, E_P50_NS, E_P99_NS };
+enum { M_DEVICE, M_CAPACITY, M_COMMITTED, M_RESIDENT, M_HOST, M_LIMIT };
 
 static const char *text_at(const json_t *row, size_t i)
 {
@@ -132,6 +134,47 @@ static void add_counts(struct top_counts *sum, const struct top_counts *n)
 	sum->p99_us = fmax(sum->p99_us, n->p99_us);
 }
 
+static void add_memory(struct top_memory *sum, const struct top_memory *n)
+{
+	sum->committed += n->committed;
+	sum->resident += n->resident;
+	sum->host += n->host;
+	if (n->limit > 0)
+		sum->limit = sum->limit > 0 ? FM_MIN(sum->limit, n->limit) : n->limit;
+}
+
+static void read_part(struct top_sample *s, struct top_part *p, const json_t *row)
+{
+	size_t device = device_index(s, text_at(row, M_DEVICE));
+
+	*p = (struct top_part){.device = text_at(row, M_DEVICE),
+		.capacity = count_at(row, M_CAPACITY),
+		.n.committed = count_at(row, M_COMMITTED),
+		.n.resident = count_at(row, M_RESIDENT),
+		.n.host = count_at(row, M_HOST),
+		.n.limit = count_at(row, M_LIMIT)};
+	s->memory = true;
+	if (device == SIZE_MAX)
+		return;
+	s->device[device].capacity = FM_MAX(s->device[device].capacity, p->capacity);
+	add_memory(&s->device[device].memory, &p->n);
+}
+
+static void read_memory(
+	struct top_sample *s, struct top_group *g, const json_t *rows, size_t *parts)
+{
+	json_t *row;
+	size_t i;
+
+	g->part = &s->part[*parts];
+	json_array_foreach (rows, i, row) {
+		read_part(s, &g->part[i], row);
+		add_memory(&g->memory, &g->part[i].n);
+		g->parts++;
+		++*parts;
+	}
+}
+
 static void read_group(struct top_sample *s, struct top_group *g, const json_t *row, size_t *ents)
 {
 	size_t held = 0, i;
@@ -170,13 +213,14 @@ static void read_group(struct top_sample *s, struct top_group *g, const json_t *
 		g->state = TOP_SUSPENDED;
 }
 
-static size_t count_ents(const json_t *groups)
+/* The rows within all rows, at that place of each. */
+static size_t count_rows(const json_t *groups, size_t place)
 {
 	size_t n = 0, i;
 	json_t *g;
 
 	json_array_foreach (groups, i, g)
-		n += json_array_size(json_array_get(g, G_DEVICES));
+		n += json_array_size(json_array_get(g, place));
 	return n;
 }
 
@@ -215,6 +259,7 @@ static void sample_free(struct top_sample *s)
 	free(s->device);
 	free(s->group);
 	free(s->ent);
+	free(s->part);
 	*s = (struct top_sample){0};
 }
 
@@ -222,17 +267,20 @@ static int sample_read(struct top_sample *s)
 {
 	const json_t *groups = json_object_get(s->ps, "groups"), *o;
 	const json_t *devices = json_object_get(s->ps, "devices");
-	size_t ents = 0, i;
+	size_t ents = 0, parts = 0, i;
 
 	s->device = calloc(json_array_size(devices) + 1, sizeof(*s->device));
 	s->group = calloc(json_array_size(groups) + 1, sizeof(*s->group));
-	s->ent = calloc(count_ents(groups) + 1, sizeof(*s->ent));
-	if (!s->device || !s->group || !s->ent)
+	s->ent = calloc(count_rows(groups, G_DEVICES) + 1, sizeof(*s->ent));
+	s->part = calloc(count_rows(groups, G_MEMORY) + 1, sizeof(*s->part));
+	if (!s->device || !s->group || !s->ent || !s->part)
 		return -ENOMEM;
 	json_array_foreach (devices, i, o)
 		read_device(&s->device[s->devices++], o);
-	json_array_foreach (groups, i, o)
-		read_group(s, &s->group[s->groups++], o, &ents);
+	json_array_foreach (groups, i, o) {
+		read_group(s, &s->group[s->groups], o, &ents);
+		read_memory(s, &s->group[s->groups++], json_array_get(o, G_MEMORY), &parts);
+	}
 	qsort(s->group, s->groups, sizeof(*s->group), compare_who);
 	read_tasks(s);
 	return 0;

@@ -19,6 +19,20 @@ struct top_counts {
 	double p50_us, p99_us; /* waits of the last minute; NAN: none known */
 };
 
+/* Device memory, in bytes. */
+struct top_memory {
+	double committed;
+	double resident, host; /* on the device, on the host */
+	double limit;          /* 0: none */
+};
+
+/* What a group has of a device. */
+struct top_part {
+	const char *device; /* which may have no queues, and is no struct top_device then */
+	double capacity;
+	struct top_memory n;
+};
+
 /* A group on a device. */
 struct top_ent {
 	size_t device; /* index */
@@ -43,6 +57,9 @@ struct top_group {
 	struct top_counts n;  /* shares are sums: two devices all the time are 2 */
 	struct top_ent *ent;
 	size_t ents;
+	struct top_memory memory; /* sums; the smallest limit */
+	struct top_part *part;
+	size_t parts; /* 0: none of its memory is counted */
 };
 
 static inline bool top_misses_known(const struct top_group *g)
@@ -56,7 +73,9 @@ struct top_device {
 	double share; /* of the interval, had by the groups that are seen */
 	double preemptions, preempt_s;
 	double p50_us,
-		p99_us; /* gate closed to device at rest, since the daemon began; NAN: none */
+		p99_us;  /* gate closed to device at rest, since the daemon began; NAN: none */
+	double capacity; /* of memory; 0: no group has any that is counted */
+	struct top_memory memory;
 };
 
 /* What top_model_take() was given. Texts are those of the replies, which it keeps. */
@@ -68,6 +87,8 @@ struct top_sample {
 	struct top_group *group; /* by user and name */
 	size_t groups;
 	struct top_ent *ent; /* of all groups */
+	struct top_part *part;
+	bool memory; /* a group has memory that is counted */
 };
 
 struct top_model {
@@ -101,6 +122,7 @@ enum top_sort {
 	TOP_BY_PREEMPT,
 	TOP_BY_P99,
 	TOP_BY_MISSES,
+	TOP_BY_MEMORY,
 	TOP_SORTS,
 };
 const char *top_sort_name(enum top_sort sort);

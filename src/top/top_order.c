@@ -19,6 +19,7 @@ static const char *const sort_names[] = {
 	[TOP_BY_PREEMPT] = "preemptions",
 	[TOP_BY_P99] = "p99",
 	[TOP_BY_MISSES] = "misses",
+	[TOP_BY_MEMORY] = "memory",
 };
 
 const char *top_sort_name(enum top_sort sort)
@@ -60,6 +61,8 @@ static double value_of(const struct top_group *g, enum top_sort sort)
 		return isnan(g->n.p99_us) ? -1 : g->n.p99_us;
 	case TOP_BY_MISSES:
 		return top_misses_known(g) ? g->misses : -1;
+	case TOP_BY_MEMORY:
+		return g->memory.committed;
 	default:
 		return g->n.device_ms;
 	}
@@ -129,6 +132,23 @@ static void set_counts(json_t *o, const struct top_counts *n, bool rates)
 	set(o, "wait_p99_us", number(n->p99_us, true));
 }
 
+static void set_memory(json_t *o, const struct top_memory *m, bool known)
+{
+	set(o, "memory_committed_bytes", known ? whole(m->committed) : json_null());
+	set(o, "memory_resident_bytes", known ? whole(m->resident) : json_null());
+	set(o, "memory_host_bytes", known ? whole(m->host) : json_null());
+}
+
+static json_t *part_json(const struct top_part *p)
+{
+	json_t *o = json_object();
+
+	set(o, "device", json_string(p->device));
+	set_memory(o, &p->n, true);
+	set(o, "memory_limit_bytes", p->n.limit > 0 ? whole(p->n.limit) : json_null());
+	return o;
+}
+
 static json_t *device_json(const struct top_device *d, bool rates)
 {
 	json_t *o = json_object();
@@ -141,12 +161,14 @@ static json_t *device_json(const struct top_device *d, bool rates)
 	set(o, "preemptions", whole(d->preemptions));
 	set(o, "stop_p50_us", number(d->p50_us, true));
 	set(o, "stop_p99_us", number(d->p99_us, true));
+	set(o, "memory_capacity_bytes", d->capacity > 0 ? whole(d->capacity) : json_null());
+	set_memory(o, &d->memory, d->capacity > 0);
 	return o;
 }
 
 static json_t *group_json(const struct top_model *m, const struct top_group *g, bool rates)
 {
-	json_t *o = json_object(), *ents = json_array();
+	json_t *o = json_object(), *ents = json_array(), *parts = json_array();
 
 	for (size_t i = 0; i < g->ents; i++) {
 		json_t *e = json_object();
@@ -156,6 +178,8 @@ static json_t *group_json(const struct top_model *m, const struct top_group *g, 
 		set_counts(e, &g->ent[i].n, rates);
 		json_array_append_new(ents, e);
 	}
+	for (size_t i = 0; i < g->parts; i++)
+		json_array_append_new(parts, part_json(&g->part[i]));
 	set(o, "name", json_string(g->name));
 	set(o, "uid", json_integer(g->uid));
 	set(o, "user", json_string(g->user));
@@ -168,6 +192,8 @@ static json_t *group_json(const struct top_model *m, const struct top_group *g, 
 	set(o, "deadline_misses", top_misses_known(g) ? whole(g->misses) : json_null());
 	set(o, "overruns", g->tasks ? whole(g->overruns) : json_null());
 	set(o, "devices", ents);
+	set_memory(o, &g->memory, g->parts);
+	set(o, "memory", parts);
 	return o;
 }
 

@@ -30,6 +30,7 @@ static const char *const help[] = {
 	"  TIME    time that it had a device, since it joined",
 	"  PRE/S   preemptions a second: stopped with work left",
 	"  P50 P99 of its waits in the last minute, from having work to having the device",
+	"  MEM     its device memory; ONDEV of it on devices, HOST on the host; LIMIT the most",
 	"  MISS    jobs that took longer than the deadline of its tasks, else of its hint",
 };
 
@@ -116,6 +117,23 @@ static void describe_device(struct top_lines *l, const json_t *d)
 	describe_account(l, json_object_get(d, "account"));
 }
 
+static void describe_memory(struct top_lines *l, const json_t *m)
+{
+	char a[16], b[16], c[16];
+	double limit = cli_num(m, "limit_bytes");
+
+	add(l, "%s", "");
+	add(l, "  memory of %s: %s; %s movable, %s pinned, %s foreign", cli_str(m, "device"),
+		top_bytes(cli_num(m, "committed_bytes"), (char[16]){0}),
+		top_bytes(cli_num(m, "movable_bytes"), a), top_bytes(cli_num(m, "pinned_bytes"), b),
+		top_bytes(cli_num(m, "foreign_bytes"), c));
+	add(l, "    %s on the device, %s on the host; limit %s, %.0f allocations refused",
+		top_bytes(cli_num(m, "resident_bytes"), a), top_bytes(cli_num(m, "host_bytes"), b),
+		top_bytes(limit, c), cli_num(m, "refused"));
+	if (json_object_get(m, "trouble"))
+		add(l, "    %s; %s", cli_str(m, "trouble"), cli_str(m, "remedy"));
+}
+
 static void describe_queue(struct top_lines *l, const json_t *q)
 {
 	char time[TABLE_TIME];
@@ -180,6 +198,8 @@ void top_describe(struct top *t, const json_t *reply)
 			cli_num(full, "deadline_jobs"), cli_num(full, "deadline_misses"));
 	json_array_foreach (json_object_get(full, "devices"), i, o)
 		describe_device(l, o);
+	json_array_foreach (json_object_get(full, "memory"), i, o)
+		describe_memory(l, o);
 	describe_tasks(t, g);
 	add(l, "%s", "");
 	json_array_foreach (json_object_get(full, "queues"), i, o)

@@ -2,6 +2,7 @@
 /* Draws the screen: title, devices, the list of groups or a panel, and one line for messages.
  */
 #include "base/cleanup.h"
+#include "base/size.h"
 #include "base/util.h"
 #include "cmd/cli.h"
 #include "cmd/table.h"
@@ -152,6 +153,92 @@ static void draw_device(struct top *t, int row, size_t device, int name_width)
 	top_grid_right(g, row, g->columns - used, used, TOP_PLAIN, right);
 }
 
+const char *top_bytes(double bytes, char buf[16])
+{
+	char size[FM_SIZE_TEXT];
+
+	if (bytes > 0)
+		snprintf(buf, 16, "%.15s", fm_size_short((uint64_t)FM_MIN(bytes, 1e18), size));
+	else
+		snprintf(buf, 16, "-");
+	return buf;
+}
+
+static double part_on(const struct top_group *g, const char *device)
+{
+	for (size_t i = 0; i < g->parts; i++)
+		if (!strcmp(g->part[i].device, device))
+			return g->part[i].n.resident;
+	return 0;
+}
+
+/* What is on the device: of the groups that have a mark, then of the others. */
+static void draw_memory_bar(
+	struct top *t, int row, int column, int width, const struct top_device *d)
+{
+	double sum = 0;
+	int at = 0, to;
+
+	for (unsigned m = 0; m < TOP_MARKS; m++) {
+		const struct top_group *g =
+			t->mark[m].name[0]
+				? top_model_find(&t->model, t->mark[m].uid, t->mark[m].name)
+				: NULL;
+
+		sum += g ? part_on(g, d->key) / d->capacity : 0;
+		to = (int)lround(FM_MIN(sum, 1.0) * width);
+		top_grid_bar(&t->grid, row, column + at, to - at, m + 1);
+		at = to;
+	}
+	to = (int)lround(FM_MIN(d->memory.resident / d->capacity, 1.0) * width);
+	if (to > at)
+		top_grid_bar(&t->grid, row, column + at, to - at, 0);
+}
+
+static void draw_memory(struct top *t, int row, size_t device, int name_width)
+{
+	const struct top_device *d = &t->model.now.device[device];
+	char here[16], of[16], host[16], right[80];
+	struct top_grid *g = &t->grid;
+	int used, bar;
+
+	top_bytes(d->memory.resident, here);
+	top_bytes(d->capacity, of);
+	if (g->columns < 56 || d->memory.host <= 0)
+		snprintf(right, sizeof(right), "%6s of %6s", here, of);
+	else
+		snprintf(right, sizeof(right), "%6s of %6s  on the host %6s", here, of,
+			top_bytes(d->memory.host, host));
+	used = top_grid_width(g, right);
+	top_grid_text(g, row, 0, name_width, TOP_DIM, "memory");
+	bar = g->columns - name_width - used - 4;
+	if (bar >= 4) {
+		top_grid_text(g, row, name_width + 1, 1, TOP_PLAIN, "[");
+		draw_memory_bar(t, row, name_width + 2, bar, d);
+		top_grid_text(g, row, name_width + 2 + bar, 1, TOP_PLAIN, "]");
+	}
+	top_grid_right(g, row, g->columns - used, used, TOP_PLAIN, right);
+}
+
+/* Each device and its memory, if all of that has room. */
+static int draw_with_memory(struct top *t, int row, int most, int name_width)
+{
+	const struct top_sample *s = &t->model.now;
+	size_t rows = s->devices;
+	int at = row;
+
+	for (size_t i = 0; i < s->devices; i++)
+		rows += s->device[i].capacity > 0;
+	if (rows > (size_t)most || rows == s->devices)
+		return 0;
+	for (size_t i = 0; i < s->devices; i++) {
+		draw_device(t, at++, i, name_width);
+		if (s->device[i].capacity > 0)
+			draw_memory(t, at++, i, name_width);
+	}
+	return at - row;
+}
+
 /* Uses at most a third of the screen. Returns the rows used. */
 static int draw_devices(struct top *t, int row)
 {
@@ -161,6 +248,9 @@ static int draw_devices(struct top *t, int row)
 	for (size_t i = 0; i < s->devices; i++)
 		name_width = FM_MAX(name_width, top_grid_width(&t->grid, s->device[i].key));
 	name_width = FM_MIN(name_width, FM_MAX(t->grid.columns / 4, 6));
+	shown = draw_with_memory(t, row, most, name_width);
+	if (shown)
+		return shown;
 	shown = (int)FM_MIN(s->devices, (size_t)most);
 	if ((size_t)shown < s->devices && shown > 1)
 		shown--;
@@ -187,6 +277,10 @@ enum {
 	P50,
 	P99,
 	MISS,
+	MEMORY,
+	RESIDENT,
+	HOST,
+	LIMIT,
 	QUEUES,
 	COLUMNS
 };
@@ -211,9 +305,14 @@ static const struct column {
 	[P50] = {"P50", 6, false, 4, TOP_SORTS},
 	[P99] = {"P99", 6, false, 1, TOP_BY_P99},
 	[MISS] = {"MISS", 4, false, 2, TOP_BY_MISSES},
+	[MEMORY] = {"MEM", 6, false, 6, TOP_BY_MEMORY},
+	[RESIDENT] = {"ONDEV", 6, false, 10, TOP_SORTS},
+	[HOST] = {"HOST", 6, false, 8, TOP_SORTS},
+	[LIMIT] = {"LIMIT", 6, false, 11, TOP_SORTS},
 	[QUEUES] = {"Q", 3, false, 9, TOP_SORTS},
 };
 
+#define NEED_MOST  11
 #define MARK_WIDTH 2
 #define GROUP_MIN  16
 #define GROUP_MAX  40
@@ -230,11 +329,13 @@ static void fit(const struct top *t, int width[COLUMNS])
 	width[GROUP] = FM_MIN(name, GROUP_MIN);
 	for (int c = 0; c < COLUMNS; c++) {
 		width[c] = c == GROUP ? width[c] : columns[c].width;
-		total += width[c] + (c > 0);
+		if (c >= MEMORY && c <= LIMIT && !t->model.now.memory)
+			width[c] = 0;
+		total += width[c] ? width[c] + (c > 0) : 0;
 	}
-	for (int need = 9; need > 0 && total > t->grid.columns; need--)
+	for (int need = NEED_MOST; need > 0 && total > t->grid.columns; need--)
 		for (int c = 0; c < COLUMNS; c++)
-			if (columns[c].need == need) {
+			if (columns[c].need == need && width[c]) {
 				total -= width[c] + 1;
 				width[c] = 0;
 			}
@@ -318,6 +419,14 @@ static const char *cell_text(const struct top *t, const struct top_group *g, int
 		return top_us(g->n.p99_us, buf);
 	case MISS:
 		return count_text(g->misses, top_misses_known(g), buf);
+	case MEMORY:
+		return top_bytes(g->memory.committed, buf);
+	case RESIDENT:
+		return top_bytes(g->memory.resident, buf);
+	case HOST:
+		return top_bytes(g->memory.host, buf);
+	case LIMIT:
+		return top_bytes(g->memory.limit, buf);
 	default:
 		return count_text(g->queues, true, buf);
 	}

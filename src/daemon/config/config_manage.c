@@ -23,8 +23,8 @@ static int check_meaning(const char *word, struct fm_err *err)
 	if (!meant)
 		return 0;
 	fm_err_set(err, -EINVAL, "'%s' is neither off nor all", word);
-	return fm_err_hint(err, "write %s; a group of that name is written [%c]%s", meant, *word,
-		word + 1);
+	return fm_err_hint(
+		err, "write %s; a group of that name is written [%c]%s", meant, *word, word + 1);
 }
 
 /* As names of groups are. */

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Device memory, by the daemon's front door: what groups have is shown, and limits of groups and of users hold over all
 their processes, whatever becomes of the daemon, and whatever a ledger says."""
+import json
 import os
 import re
 import sys
@@ -76,8 +77,18 @@ def what_a_group_has_is_shown(stack):
     why = f.cli("why", "g").stdout
     check("gpu:0: refused allocations: 1; the group has 8G, and its limit is 16G" in why, why)
     check("`fermata hint g memory-limit=SIZE' sets another limit" in why, why)
+    top = json.loads(f.cli("top", "--once", "--json", "--sort", "memory", "-d", "0.1").stdout)["groups"][0]
+    expected = {"memory_committed_bytes": 8 * GIB, "memory_resident_bytes": 8 * GIB, "memory_host_bytes": 0}
+    check({k: top[k] for k in expected} == expected, top)
+    check(top["memory"] == [{"device": "gpu:0", "memory_limit_bytes": 16 * GIB, **expected}], top)
+    line = next(r for r in f.cli("top", "--once", "-d", "0.1").stdout.splitlines() if r.startswith("g "))
+    check(line.split()[-4:] == ["8G", "8G", "-", "16G"], line)
+    stats = f.cli("stats").stdout
+    check(re.search(r"^memory +8G  device memory that programs have$", stats, re.M), stats)
+    check(f.stats()["memory"]["refused"] == 1, f.stats()["memory"])
     p.close()
     eventually("the group is gone", lambda: memory(f, "g") is None)
+    check("memory" not in f.stats() and "device memory" not in f.cli("stats").stdout, "of no group")
 
 
 def metrics_have_it(stack):

@@ -219,6 +219,63 @@ static void rates_are_of_the_time_of_each_row(void **state)
 	top_model_clear(&m);
 }
 
+static void memory_is_of_groups_and_of_devices(void **state)
+{
+	struct top_model m = {0};
+	const struct top_group *a, *b, **list;
+	size_t n;
+	json_t *o, *g;
+
+	assert_int_equal(top_model_take(&m, pair(1), NULL, FM_S, 0), 0);
+	assert_false(m.now.memory);
+	near(m.now.device[0].capacity, 0);
+	assert_int_equal(top_model_take(&m, with_memory(pair(2)), NULL, 2 * FM_S, 0), 0);
+	a = top_model_find(&m, 1, "a");
+	b = top_model_find(&m, 2, "b");
+	assert_true(m.now.memory && a->parts == 1 && b->parts == 2);
+	near(a->memory.committed, 48. * GIB);
+	near(a->memory.limit, 64. * GIB);
+	near(b->memory.committed, 25. * GIB);
+	near(b->memory.resident, 20. * GIB);
+	near(b->memory.host, 5. * GIB);
+	near(b->memory.limit, 8. * GIB);
+	near(m.now.device[0].capacity, 80. * GIB);
+	near(m.now.device[0].memory.resident, 60. * GIB);
+	near(m.now.device[0].memory.host, 8. * GIB);
+	assert_int_equal(top_model_order(&m, TOP_BY_MEMORY, true, NULL, &list, &n), 0);
+	assert_ptr_equal(list[0], b);
+	free(list);
+	o = top_model_json(&m, TOP_BY_NAME, false, NULL);
+	g = json_array_get(json_object_get(o, "groups"), 1);
+	assert_int_equal(
+		json_integer_value(json_object_get(g, "memory_committed_bytes")), 25 * GIB);
+	assert_int_equal(json_array_size(json_object_get(g, "memory")), 2);
+	g = json_array_get(json_object_get(o, "devices"), 0);
+	assert_int_equal(json_integer_value(json_object_get(g, "memory_capacity_bytes")), 80 * GIB);
+	json_decref(o);
+	top_model_clear(&m);
+}
+
+/* What a page says is not trusted. */
+static void memory_that_is_none(void **state)
+{
+	static const char *const rows[] = {"[7]", "[[]]", "[[\"gpu:0\",-1,-5,\"x\",null,1e9]]",
+		"[[\"gpu:0\",9223372036854775807,9223372036854775807,1,1,1]]", "{}", "[null]"};
+	struct top_model m = {0};
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(rows); i++) {
+		json_t *reply = pair(1 + (double)i), *o;
+
+		add_memory(reply, 0, parse("%s", rows[i]));
+		assert_int_equal(top_model_take(&m, reply, NULL, i * FM_S, 0), 0);
+		assert_true(m.now.device[0].memory.committed >= 0);
+		o = top_model_json(&m, TOP_BY_MEMORY, false, NULL);
+		assert_non_null(o);
+		json_decref(o);
+	}
+	top_model_clear(&m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +288,8 @@ int main(void)
 		cmocka_unit_test(order_is_by_what_was_chosen),
 		cmocka_unit_test(json_has_null_for_what_is_not_known),
 		cmocka_unit_test(rates_are_of_the_time_of_each_row),
+		cmocka_unit_test(memory_is_of_groups_and_of_devices),
+		cmocka_unit_test(memory_that_is_none),
 	};
 
 	return RUN_TOP(tests);

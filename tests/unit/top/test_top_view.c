@@ -39,6 +39,35 @@ static void narrow_screens_keep_what_matters(void **state)
 	top_free(&t);
 }
 
+static void memory_has_a_bar_and_columns(void **state)
+{
+	struct top t;
+
+	set_up(&t, 24, 120);
+	give(&t, with_memory(pair(3)), NULL);
+	top_draw(&t);
+	assert_true(screen_has(&t, "memory ["));
+	assert_true(screen_has(&t, "]    60G of    80G  on the host     8G"));
+	assert_true(screen_has(&t, "MEM  ONDEV   HOST  LIMIT"));
+	assert_true(screen_has(&t, "   48G    40G     8G    64G"));
+	assert_true(screen_has(&t, "   25G    20G     5G     8G"));
+	top_free(&t);
+	set_up(&t, 24, 80);
+	give(&t, with_memory(pair(3)), NULL);
+	top_draw(&t);
+	/* a's 40G of 80G, then b's 20G. */
+	line_is(&t, 2,
+		"memory [#################=========        ]    60G of    80G  on the host    "
+		" 8G");
+	line_is(&t, 3, "  GROUP USER     PRIO STATE     LVL  DEV% PRE/S    P50    P99 MISS    MEM");
+	top_free(&t);
+	set_up(&t, 4, 80); /* where there is no room */
+	give(&t, with_memory(pair(3)), NULL);
+	top_draw(&t);
+	assert_false(screen_has(&t, "memory ["));
+	top_free(&t);
+}
+
 /* Every size, every panel: nothing outside of the grid (ASan sees), and nothing but its cells. */
 static void any_size_will_do(void **state)
 {
@@ -48,6 +77,8 @@ static void any_size_will_do(void **state)
 	for (int rows = 0; rows < 14; rows++)
 		for (int columns = 0; columns < 90; columns += columns < 12 ? 1 : 13) {
 			set_up(&t, rows, columns);
+			if (columns & 1)
+				give(&t, with_memory(pair(3)), NULL);
 			top_draw(&t);
 			for (size_t k = 0; keys[k]; k++) {
 				top_press(&t, keys[k] == '\033' ? TOP_KEY_ESCAPE : keys[k]);
@@ -179,6 +210,11 @@ static void one_group_in_full(void **state)
 		      "\"group\":"
 		      "\"b\",\"ms\":150},{\"group\":null,\"ms\":50}],\"waited_why\":{\"policy\":"
 		      "200}}}],"
+		      "\"memory\":[{\"device\":\"gpu:0\",\"committed_bytes\":5368709120,"
+		      "\"movable_bytes\":4294967296,\"pinned_bytes\":1073741824,"
+		      "\"resident_bytes\":3221225472,\"host_bytes\":2147483648,\"limit_bytes\":"
+		      "null,\"refused\":2,\"trouble\":\"it is full\",\"remedy\":\"free "
+		      "some\"}],"
 		      "\"queues\":[{\"id\":\"q1\",\"pid\":77,\"program\":\"train\",\"api\":"
 		      "\"cuda\","
 		      "\"level\":2,\"gate\":\"closed\",\"submitted\":9,\"done\":7,\"device_ms\":3}]"
@@ -196,6 +232,10 @@ static void one_group_in_full(void **state)
 	assert_true(screen_has(&t, "waited for b: 150.0 ms"));
 	assert_true(screen_has(&t, "waited for others: 50.0 ms"));
 	assert_true(screen_has(&t, "waited because of policy: 200.0 ms"));
+	assert_true(screen_has(&t, "memory of gpu:0: 5G; 4G movable, 1G pinned, - foreign"));
+	assert_true(
+		screen_has(&t, "3G on the device, 2G on the host; limit -, 2 allocations refused"));
+	assert_true(screen_has(&t, "it is full; free some"));
 	assert_true(screen_has(&t, "pid 77"));
 	/* It leaves: the panel does not become another group's. */
 	give(&t, parse("{\"ok\":true,\"groups\":[]}"), NULL);
@@ -213,6 +253,7 @@ int main(void)
 		cmocka_unit_test(wide_characters_take_their_room),
 		cmocka_unit_test(the_selected_stays_in_sight),
 		cmocka_unit_test(one_group_in_full),
+		cmocka_unit_test(memory_has_a_bar_and_columns),
 	};
 
 	return RUN_TOP(tests);

@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#define GIB  (1LL << 30)
 #define EVIL "\\u001b[31mx\\u0007\\u009b2J\\u202e\\u0301\\n"
 
 static inline json_t *parse(const char *fmt, ...)
@@ -105,6 +106,28 @@ static inline void set_up(struct top *t, int rows, int columns)
 	assert_int_equal(top_grid_resize(&t->grid, rows, columns), 0);
 	give(t, pair(1), NULL);
 	give(t, pair(2), NULL);
+}
+
+/* As the last of a row, which otherwise ends before the time and the misses. */
+static inline void add_memory(json_t *reply, size_t i, json_t *rows)
+{
+	json_t *row = json_array_get(json_object_get(reply, "groups"), i);
+
+	json_array_append_new(row, json_integer(0));
+	json_array_append_new(row, json_null());
+	json_array_append_new(row, rows);
+}
+
+/* The two groups have memory; b also of a device without queues. */
+static inline json_t *with_memory(json_t *reply)
+{
+	add_memory(reply, 0,
+		parse("[[\"gpu:0\",%lld,%lld,%lld,0,0],[\"gpu:9\",%lld,%lld,0,%lld,%lld]]",
+			80 * GIB, 20 * GIB, 20 * GIB, 40 * GIB, 5 * GIB, 5 * GIB, 8 * GIB));
+	add_memory(reply, 1,
+		parse("[[\"gpu:0\",%lld,%lld,%lld,%lld,%lld]]", 80 * GIB, 48 * GIB, 40 * GIB,
+			8 * GIB, 64 * GIB));
+	return reply;
 }
 
 static inline void line_is(const struct top *t, int row, const char *expected)
