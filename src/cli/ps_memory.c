@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "ps.h"
 #include "base/size.h"
 #include "base/util.h"
 #include "cmd/table.h"
+#include "ps.h"
 
 static void add_size(struct table *t, const json_t *m, const char *key)
 {
