@@ -215,6 +215,7 @@ fm_cu_result cuCtxCreate_v4(CUcontext *ctx, void *how, unsigned flags, CUdevice 
 
 fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 {
+	fk_at("cuCtxDestroy");
 	FK_TRY(fk_enter());
 	if (!fk_ctx_known(ctx) || ctx->primary || ctx->green)
 		return fk_leave(CU_INVALID_CONTEXT);

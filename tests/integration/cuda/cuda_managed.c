@@ -15,9 +15,16 @@
  *   spin N       N short kernels
  *   nodes BYTE   a graph that fills the first block, and is launched
  *   end 0        ends the context, and begins anew
+ *   leave N      the same, with a context of its own between that has N MiB. In the driver, in
+ *                front of the end of that one, it waits for a line
+ *   near DEVICE  makes another device ready, without memory there
+ *   other MS     a kernel that takes so long there, and then the first memory
+ *   race N       N times: one thread frees a block, while another frees one in a stream
  */
+#include "../../fakes/cuda/fake_cuda.h"
 #include "base/util.h"
 #include "cuda_job.h"
+#include <pthread.h>
 
 #define BLOCKS 64
 #define MIB    ((size_t)1 << 20)
@@ -234,6 +241,102 @@ static void do_end(struct job *j, int n)
 	begin(j);
 }
 
+/* Within the driver, in front of the end of a context. */
+static void in_the_end(void)
+{
+	char word[32];
+
+	puts("leaves");
+	if (scanf("%31s", word) != 1)
+		die("no line");
+}
+
+static void do_leave(struct job *j, int mib)
+{
+	fake_cuda_at_fn *at;
+	CUdeviceptr block;
+	CUcontext ctx;
+
+	*(void **)&at = dlsym(driver_handle(), "fake_cuda_at");
+	conform_close(&j->c);
+	CU(cuCtxCreate_v2(&ctx, 0, j->c.dev));
+	CU(cuMemAlloc_v2(&block, (size_t)mib * MIB));
+	CU(cuMemsetD8_v2(block, 7, (size_t)mib * MIB));
+	CU(cuCtxSynchronize());
+	if (at)
+		at("cuCtxDestroy", in_the_end);
+	CU(cuCtxDestroy_v2(ctx));
+	memset(&mine, 0, sizeof(mine));
+	memset(j, 0, sizeof(*j));
+	conform_open(&j->c);
+	begin(j);
+}
+
+static struct {
+	struct conform c;
+	CUstream s;
+	void *x; /* of the host */
+} near;
+
+static void do_near(struct job *j, int device)
+{
+	conform_open_on(&near.c, device);
+	CU(cuMemHostAlloc(&near.x, 4096, 0));
+	near.s = new_stream(CU_STREAM_NON_BLOCKING);
+	spin(&near.c, near.s, (CUdeviceptr)(uintptr_t)near.x, 1000);
+	CU(cuStreamSynchronize(near.s));
+	CU(cuCtxSetCurrent(j->c.ctx));
+}
+
+static void do_other(struct job *j, int ms)
+{
+	CUdeviceptr block;
+
+	CU(cuCtxSetCurrent(near.c.ctx));
+	spin(&near.c, near.s, (CUdeviceptr)(uintptr_t)near.x, (uint64_t)ms * 1000000);
+	puts("launched");
+	CU(cuMemAlloc_v2(&block, 4 * MIB));
+	puts("allocated");
+	CU(cuMemFree_v2(block));
+	CU(cuCtxSetCurrent(j->c.ctx));
+}
+
+struct racing {
+	struct job *j;
+	int n;
+};
+
+static void *free_at_once(void *racing)
+{
+	struct racing *r = racing;
+
+	CU(cuCtxSetCurrent(r->j->c.ctx));
+	for (int i = 0; i < r->n; i++) {
+		CUdeviceptr block;
+
+		CU(cuMemAlloc_v2(&block, 2 * MIB));
+		CU(cuMemFree_v2(block));
+	}
+	return NULL;
+}
+
+static void do_race(struct job *j, int n)
+{
+	struct racing r = {j, n};
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, free_at_once, &r))
+		die("no thread");
+	for (int i = 0; i < n; i++) {
+		CUdeviceptr block;
+
+		CU(cuMemAlloc_v2(&block, 2 * MIB));
+		spin(&j->c, j->s, block, 200000);
+		CU(cuMemFreeAsync(block, j->s));
+	}
+	pthread_join(thread, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct command commands[] = {
@@ -250,6 +353,10 @@ int main(int argc, char **argv)
 		{"spin", do_spin},
 		{"nodes", do_nodes},
 		{"end", do_end},
+		{"leave", do_leave},
+		{"near", do_near},
+		{"other", do_other},
+		{"race", do_race},
 		{0},
 	};
 

@@ -362,6 +362,60 @@ def contexts_that_end(stack):
     p.ends()
 
 
+def a_context_that_just_ends(stack):
+    """Nothing of it is moved while the driver ends it."""
+    fermata = world(stack)
+    p = start(fermata)
+    p.tell("leave 20")
+    p.line("leaves")
+    r = fermata.cli("suspend", "--out", "--timeout", "3", str(p.pid), check_status=False)
+    check(r.returncode == 1, f"{r.stdout} {r.stderr} {away(fermata, p)}")
+    check(not away(fermata, p)["host"], "memory of a context that ends has moved")
+    fermata.cli("resume", str(p.pid))
+    p.tell("on")
+    p.line("leave$")
+    p.do("alloc 5", "fill 1")
+    out(fermata, p)
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+
+
+def another_device_meanwhile(stack):
+    """Its first memory there waits for what is behind a gate, and the mover waits for nobody."""
+    fermata = world(stack, FAKE_CUDA_DEVICES=2, FAKE_CUDA_LOCK=1)
+    p = filled(fermata)
+    p.do("near 1")
+    fermata.cli("suspend", str(p.pid))
+    p.tell("other 1")
+    p.line("launched")
+    out(fermata, p)
+    back(fermata, p)
+    p.line("other$")
+    p.do("check 1")
+    p.ends()
+
+
+def first_memory_beside_work(stack):
+    """What runs may wait for the very thread that allocates."""
+    fermata = world(stack, FAKE_CUDA_DEVICES=2, FAKE_CUDA_LOCK=1)
+    p = start(fermata)
+    p.do("near 1")
+    began = time.monotonic()
+    p.tell("other 20000")
+    p.line("allocated")
+    check(time.monotonic() - began < 20, "it waited for a kernel")
+    p.kill()
+
+
+def frees_while_another_frees(stack):
+    """A block that is free when a stream has come so far stays until it has."""
+    fermata = world(stack)
+    p = start(fermata)
+    p.do("race 400")
+    p.ends()
+
+
 def without_a_daemon(stack):
     fermata = world(stack, start=False)
     p = Managed([program("cuda_managed")], env={**fermata.env, "FERMATA_MEMORY": "1",
@@ -472,6 +526,10 @@ main(
     does_not_rest,
     two_that_do_not_fit,
     contexts_that_end,
+    a_context_that_just_ends,
+    another_device_meanwhile,
+    first_memory_beside_work,
+    frees_while_another_frees,
     without_a_daemon,
     spins_meanwhile,
     sets_see_the_same,

@@ -395,7 +395,7 @@ static void the_end_of_a_context_ends_its_memory(void **state)
 	assert_int_equal(dev.used, 0);
 	assert_int_equal(dev.claimed, 0);
 	assert_null(fm_cu_arena_context(a));
-	fm_cu_arena_context_is(a, (CUcontext)8);
+	fm_cu_arena_context_is(a, (CUcontext)8, true);
 	get(256 * MIB);
 	end();
 }

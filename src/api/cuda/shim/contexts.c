@@ -205,8 +205,8 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 	if (rc == FM_CU_SUCCESS && ctx) {
 		fm_cuda_partition_gone(ctx);
 		fm_cuda_mem_context_gone(ctx);
-		fm_cuda_managed_context_gone(ctx);
 	}
+	fm_cuda_managed_context_gone(rc == FM_CU_SUCCESS ? ctx : NULL);
 	ended(ctx);
 	return rc;
 }

@@ -77,9 +77,9 @@ CUcontext fm_cu_arena_context(const struct fm_cu_arena *a)
 	return atomic_load(&a->ctx);
 }
 
-void fm_cu_arena_context_is(struct fm_cu_arena *a, CUcontext ctx)
+void fm_cu_arena_context_is(struct fm_cu_arena *a, CUcontext ctx, bool keeps)
 {
-	a->digests = a->use.keeps ? fm_cu_digests_create(a->cu) : NULL;
+	a->digests = keeps ? fm_cu_digests_create(a->cu) : NULL;
 	a->digests_off = false;
 	atomic_store(&a->ctx, ctx);
 }

@@ -35,8 +35,8 @@ void fm_cu_arena_destroy(struct fm_cu_arena *a);
 CUcontext fm_cu_arena_context(const struct fm_cu_arena *a);
 /* The context has ended, and all blocks with it. */
 void fm_cu_arena_context_gone(struct fm_cu_arena *a);
-/* The arena is empty, and has a context from now on, which is current. */
-void fm_cu_arena_context_is(struct fm_cu_arena *a, CUcontext ctx);
+/* The arena is empty, and has a context from now on, which is current. keeps: as above. */
+void fm_cu_arena_context_is(struct fm_cu_arena *a, CUcontext ctx, bool keeps);
 /* The addresses never change. */
 struct fm_cu_range {
 	CUdeviceptr at;

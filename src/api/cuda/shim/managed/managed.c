@@ -3,6 +3,7 @@
 #include "managed.h"
 #include "api/cuda/core/memory/able.h"
 #include "api/cuda/shim/guard/guarded.h"
+#include "base/cancel.h"
 #include "base/lockorder.h"
 #include "xqueue/rest.h"
 #include <errno.h>
@@ -146,10 +147,10 @@ static bool keeps(void)
 }
 
 /* Lock held. */
-static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *at)
+static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *at, bool kept)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	const struct fm_cu_arena_use use = {claim, unclaim, m, fm_cu_memory_host_most(), keeps()};
+	const struct fm_cu_arena_use use = {claim, unclaim, m, fm_cu_memory_host_most(), kept};
 	struct fm_cu_arena *a = NULL;
 
 	m->dev = at->dev;
@@ -158,13 +159,58 @@ static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *a
 		refuse(at->row, FM_MEM_REFUSED);
 		return;
 	}
-	fm_cu_turnstile(at->ctx, true);
 	atomic_store(&m->arena, a);
 	atomic_store(&fm_cuda_managed_any, true);
 	fm_cuda_managed_pin_new(m);
 	fm_cuda_managed_open(m);
 	if (atomic_load(&all.reached) <= (unsigned)at->dev)
 		atomic_store(&all.reached, (unsigned)at->dev + 1);
+}
+
+static bool has_context(struct fm_cuda_managed *m)
+{
+	struct fm_cu_arena *a = atomic_load(&m->arena);
+
+	return a && fm_cu_arena_context(a);
+}
+
+static bool has_work(const struct fm_cuda_queue *q)
+{
+	return fm_slot_pending(q->xq->slot);
+}
+
+/* Code is loaded for what compares memory with its copy, and a driver may wait for the device in
+ * that. What runs may wait for this very thread; then there is no such code. */
+static bool may_keep(CUcontext ctx)
+{
+	struct fm_xq *busy[FM_BOARD_SLOTS];
+	size_t n = fm_cuda_keep(ctx, busy, has_work, NULL);
+
+	for (size_t i = 0; i < n; i++)
+		fm_xq_unref(busy[i]);
+	return !n && keeps();
+}
+
+/* It waits outside the driver, and without a lock that the mover needs: not while memory is out,
+ * and for gates that are closed. */
+static FM_COLD void make_ready(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *at)
+{
+	struct fm_cu_turnstile *t;
+	struct fm_cu_arena *a;
+	bool kept;
+	FM_NO_CANCEL;
+
+	fm_cu_turnstile(at->ctx, true);
+	t = fm_cuda_wait_begin(at->ctx);
+	kept = may_keep(at->ctx);
+	pthread_mutex_lock(&all.lock);
+	a = atomic_load(&m->arena);
+	if (!a)
+		make_arena(m, at, kept);
+	else if (!fm_cu_arena_context(a))
+		fm_cu_arena_context_is(a, at->ctx, kept);
+	pthread_mutex_unlock(&all.lock);
+	fm_cu_wait_end(t);
 }
 
 /* The arena of the current context's device. NULL: what is allocated there is the driver's: the
@@ -174,8 +220,6 @@ static struct fm_cuda_managed *here(void)
 	struct fm_cuda_mem_at at = fm_cuda_mem_here();
 	struct fm_cuda_managed *m;
 	struct fm_cu_arena *a;
-	unsigned shard;
-	bool ours;
 
 	if (!at.c || !at.ctx || (unsigned)at.dev >= DEVICES)
 		return NULL;
@@ -184,20 +228,10 @@ static struct fm_cuda_managed *here(void)
 		return NULL;
 	}
 	m = &all.device[at.dev];
-	/* What an arena needs runs on the device, so it is not made while memory moves. */
-	shard = fm_rest_call_begin(at.c);
-	pthread_mutex_lock(&all.lock);
-	if (!atomic_load(&m->arena))
-		make_arena(m, &at);
+	if (FM_UNLIKELY(!has_context(m)))
+		make_ready(m, &at);
 	a = atomic_load(&m->arena);
-	if (a && !fm_cu_arena_context(a)) {
-		fm_cu_arena_context_is(a, at.ctx);
-		fm_cu_turnstile(at.ctx, true);
-	}
-	ours = a && fm_cu_arena_context(a) == at.ctx;
-	pthread_mutex_unlock(&all.lock);
-	fm_rest_call_end(at.c, shard);
-	return ours ? m : NULL;
+	return a && fm_cu_arena_context(a) == at.ctx ? m : NULL;
 }
 
 /* --- blocks --- */
@@ -234,19 +268,16 @@ static void give(struct fm_cuda_managed *m, CUdeviceptr at)
 	tell_if_changed(m);
 }
 
-/* True: it was to be freed later. Now it is not. */
-static bool late_take(CUdeviceptr at)
+/* Is it to be freed later? For the program it is freed. */
+static bool is_late(CUdeviceptr at)
 {
-	struct late **l, *it = NULL;
+	struct late *l;
 
 	pthread_mutex_lock(&all.lock);
-	for (l = &all.late; *l && (*l)->at != at; l = &(*l)->next)
+	for (l = all.late; l && l->at != at; l = l->next)
 		;
-	if ((it = *l))
-		*l = it->next;
 	pthread_mutex_unlock(&all.lock);
-	free(it);
-	return it;
+	return l;
 }
 
 /* Those of that device, out of the list. */
@@ -270,9 +301,9 @@ static struct late *late_cut(struct fm_cuda_managed *m)
 }
 
 /* The device's work has ended, or its context has: then `gives` is false. */
-static void late_give(struct fm_cuda_managed *m, bool gives)
+static void late_give(struct fm_cuda_managed *m, struct late *l, bool gives)
 {
-	struct late *l = late_cut(m), *next;
+	struct late *next;
 
 	for (; l; l = next) {
 		next = l->next;
@@ -280,6 +311,19 @@ static void late_give(struct fm_cuda_managed *m, bool gives)
 			give(m, l->at);
 		free(l);
 	}
+}
+
+/* Back into the list. */
+static void late_put(struct late *l)
+{
+	struct late **end = &l;
+
+	while (*end)
+		end = &(*end)->next;
+	pthread_mutex_lock(&all.lock);
+	*end = all.late;
+	all.late = l;
+	pthread_mutex_unlock(&all.lock);
 }
 
 /* The driver returns when the context has finished what it has, and so do we: nothing uses the
@@ -298,6 +342,20 @@ static fm_cu_result finish(struct fm_cuda_managed *m)
 	rc = cuCtxSynchronize(); /* ours: it waits for gates outside the driver */
 	if (push)
 		cu->ctx_pop(&old);
+	return rc;
+}
+
+/* Waits until nothing uses the blocks that are to be freed later, and frees them. What is added to
+ * the list meanwhile may be used by work that nobody has waited for. */
+static fm_cu_result finish_late(struct fm_cuda_managed *m)
+{
+	struct late *cut = late_cut(m);
+	fm_cu_result rc = finish(m);
+
+	if (rc)
+		late_put(cut);
+	else
+		late_give(m, cut, true);
 	return rc;
 }
 
@@ -353,8 +411,8 @@ fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size)
 	if (!at || !size || !may_allocate() || !(m = here()))
 		return FM_CUDA_NOT_MANAGED;
 	rc = take(m, size, &p);
-	if (rc == -ENOMEM && has_late() && !finish(m))
-		late_give(m, true);
+	if (rc == -ENOMEM && has_late() && !finish_late(m))
+		rc = take(m, size, &p);
 	if (rc == -ENOMEM)
 		rc = take_waiting(m, size, &p);
 	if (rc == -EIO) /* the driver may know a way */
@@ -413,17 +471,14 @@ fm_cu_result fm_cuda_managed_free(CUdeviceptr at)
 	m = fm_cuda_managed_find(at, &block);
 	if (!m)
 		return FM_CUDA_NOT_MANAGED;
-	if (block.at != at || !block.size)
+	if (block.at != at || !block.size || is_late(at))
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (FM_UNLIKELY(atomic_load(&fm_cu_captures))) /* nothing may be waited for */
 		return fm_cuda_managed_free_later(at);
-	rc = finish(m);
-	if (rc)
-		return rc;
-	late_take(at);
-	give(m, at);
-	late_give(m, true);
-	return FM_CU_SUCCESS;
+	rc = finish_late(m);
+	if (!rc)
+		give(m, at);
+	return rc;
 }
 
 /* The program says that the block is free when a stream has come so far. Until all of the context
@@ -436,7 +491,7 @@ fm_cu_result fm_cuda_managed_free_later(CUdeviceptr at)
 	if (fm_cu_inside || !atomic_load_explicit(&all.reached, memory_order_relaxed) ||
 		!fm_cuda_managed_find(at, &block))
 		return FM_CUDA_NOT_MANAGED;
-	l = block.at == at && block.size && !late_take(at) ? malloc(sizeof(*l)) : NULL;
+	l = block.at == at && block.size && !is_late(at) ? malloc(sizeof(*l)) : NULL;
 	if (!l)
 		return FM_CU_ERROR_INVALID_VALUE;
 	l->at = at;
@@ -449,12 +504,19 @@ fm_cu_result fm_cuda_managed_free_later(CUdeviceptr at)
 
 /* --- ends --- */
 
+/* This thread ends a context: what fm_rest_call_begin() gave, and one. */
+static __thread unsigned ending __attribute__((tls_model("initial-exec")));
+
 static void one_ends(struct fm_cuda_managed *m, void *ctx)
 {
-	if (fm_cu_arena_context(atomic_load(&m->arena)) == ctx)
-		fm_cuda_mover_context_ends(m);
+	if (fm_cu_arena_context(atomic_load(&m->arena)) != ctx)
+		return;
+	if (!ending)
+		ending = fm_rest_call_begin(fm_shim_has_client()) + 1;
+	fm_cuda_mover_context_ends(m);
 }
 
+/* Its memory comes in first, and stays until the driver has said what became of the context. */
 void fm_cuda_managed_context_ends(CUcontext ctx)
 {
 	if (ctx)
@@ -467,7 +529,7 @@ static void one_gone(struct fm_cuda_managed *m, void *ctx)
 
 	if (fm_cu_arena_context(a) != ctx)
 		return;
-	late_give(m, false);
+	late_give(m, late_cut(m), false);
 	fm_cu_inside++;
 	fm_cu_arena_context_gone(a);
 	fm_cu_inside--;
@@ -478,6 +540,9 @@ void fm_cuda_managed_context_gone(CUcontext ctx)
 {
 	if (ctx)
 		fm_cuda_managed_each(one_gone, ctx);
+	if (ending)
+		fm_rest_call_end(fm_shim_has_client(), ending - 1);
+	ending = 0;
 }
 
 /* The child has no context of its parent's, and none of its memory. */

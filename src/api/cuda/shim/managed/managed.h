@@ -51,7 +51,8 @@ struct fm_cuda_managed *fm_cuda_managed_find(CUdeviceptr p, struct fm_cu_block *
 /* All that there are: fn is called for each device whose arena has been made. */
 void fm_cuda_managed_each(void (*fn)(struct fm_cuda_managed *m, void *arg), void *arg);
 
-/* The context ends: before and after the driver's call. */
+/* The context ends: before and after the driver's call, by the same thread. NULL: it has not ended.
+ */
 void fm_cuda_managed_context_ends(CUcontext ctx);
 void fm_cuda_managed_context_gone(CUcontext ctx);
 void fm_cuda_managed_fork_child(void);
