@@ -48,8 +48,16 @@ void fm_account_offer(struct fm_client *c)
 		allow_rows(c);
 }
 
+/* A daemon that is gone wishes nothing any more, and the next one begins anew. */
+static void forget_wishes(struct fm_client *c)
+{
+	for (unsigned i = 0; c->account.ledger && i < FM_LEDGER_DEVICES; i++)
+		atomic_store(&c->account.ledger->device[i].wish, FM_MEM_STAY);
+}
+
 void fm_account_alone(struct fm_client *c)
 {
+	forget_wishes(c);
 	if (atomic_exchange(&c->account.offered, false))
 		allow_rows(c);
 }

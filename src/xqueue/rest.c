@@ -106,6 +106,7 @@ static void close_word(struct fm_client *c)
 	r->since = fm_now();
 	if (change(c, FM_REST_OPEN, with_state(r->epoch * (FM_REST_STATE + 1), FM_REST_CLOSED)))
 		hold_all(c);
+	fm_watch_wake(c); /* the process may be held for long though it has no work */
 }
 
 /* What the device does not do by itself when the word opens: gates of this process, commands that

@@ -10,6 +10,7 @@
  * not mistake that for the daemon's silence.
  */
 #include "client.h"
+#include "rest.h"
 
 struct sight {
 	uint64_t begun; /* commands begun, of all queues */
@@ -34,6 +35,9 @@ static struct sight look(struct fm_client *c)
 			s.stopped || atomic_load(atomic_load(&c->queue[i]->gate)) != FM_GATE_OPEN;
 	}
 	pthread_mutex_unlock(&c->lock);
+	/* Launches and allocations wait in front of the driver then, and are not begun. */
+	if (fm_rest_state(c) != FM_REST_OPEN)
+		s.busy = s.stopped = true;
 	return s;
 }
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -301,6 +302,21 @@ def comes_in_when_the_daemon_dies(stack):
     p.ends()
 
 
+def comes_in_when_the_daemon_hangs(stack):
+    """Also if the program has no work, but a thread that waits for its memory."""
+    fermata = world(stack)
+    p = filled(fermata)
+    out(fermata, p)
+    p.tell("alloc 1")
+    fermata.daemon.send_signal(signal.SIGSTOP)
+    try:
+        p.line("alloc", after=p.mark() - 1)
+        p.do("fill 2", "check 2")
+    finally:
+        fermata.daemon.send_signal(signal.SIGCONT)
+    p.ends()
+
+
 def full_host(stack):
     """Where the host has no room, the rest stays on the device, and the command says so."""
     fermata = world(stack, FERMATA_MEMORY_HOST="16M")
@@ -522,6 +538,7 @@ main(
     is_killed_while_it_moves,
     is_killed_in_each_step,
     comes_in_when_the_daemon_dies,
+    comes_in_when_the_daemon_hangs,
     full_host,
     does_not_rest,
     two_that_do_not_fit,

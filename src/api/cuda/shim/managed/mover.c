@@ -78,14 +78,6 @@ static bool wanted_out(struct fm_client *c)
 	return w.out;
 }
 
-static void forget_wish(struct fm_cuda_managed *m, void *c)
-{
-	struct fm_ledger_device *d = fm_account_row(c, m->row);
-
-	if (d)
-		atomic_store(&d->wish, FM_MEM_STAY);
-}
-
 static bool has_work(const struct fm_cuda_queue *q)
 {
 	return fm_slot_pending(q->xq->slot);
@@ -379,15 +371,12 @@ static bool start(struct fm_client *c)
 	return !rc;
 }
 
-/* A daemon that is gone wishes nothing any more, and the next one begins anew. */
 void fm_cuda_mover_look(struct fm_client *c)
 {
 	bool out;
 
 	if (!fm_cuda_manages() || c != fm_shim_has_client())
 		return;
-	if (!fm_client_connected(c))
-		fm_cuda_managed_each(forget_wish, c);
 	out = wanted_out(c);
 	if (out == atomic_load(&moves.told))
 		return;
