@@ -9,8 +9,11 @@
 #include "internal.h"
 #include <errno.h>
 
-/* Between looks at clients whose memory comes in. */
+/* Between looks at clients whose memory comes in: a part of the time that it has taken already, so
+ * that a client that never answers costs little. */
 #define COMING_LOOK (2 * FM_MS)
+#define COMING_MOST (100 * FM_MS)
+#define COMING_PART 128
 
 static bool is_managed(const struct member *m)
 {
@@ -73,11 +76,19 @@ static void wish(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wis
 	away_tell(b, g, what);
 }
 
-/* An earlier daemon may have wished something. */
+/* An earlier daemon may have wished something; and its group may be out. */
 void away_begin(struct memory *m)
 {
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
-		atomic_store(&m->ledger->device[i].wish, FM_MEM_STAY);
+		atomic_store(&m->ledger->device[i].wish, (uint32_t)m->client->first.group->away);
+}
+
+void away_joined(struct fm_bridge *b, const struct member *m)
+{
+	if (m->index || !is_managed(m))
+		return;
+	away_begin(m->client->memory);
+	b->host.wake(m->client->ctx);
 }
 
 /* Another group of the same process that may run: all of the process would rest. */
@@ -149,30 +160,73 @@ int fm_bridge_group_out(
 	return 0;
 }
 
-bool fm_bridge_group_back(struct fm_bridge *b, struct fm_bridge_group *g)
+/* Is memory of its processes out, or on its way in, for this group or for another one of theirs? */
+static bool is_away(const struct fm_bridge_group *g)
 {
-	if (g->away == FM_MEM_STAY)
+	const struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (uint32_t i = 0; is_managed(m) && i < FM_BOARD_GROUPS; i++) {
+			const struct member *one = member_at(m->client, i);
+
+			if (one && one->group && one->group->away != FM_MEM_STAY)
+				return true;
+		}
+	return g->away != FM_MEM_STAY;
+}
+
+bool fm_bridge_group_back(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	if (!is_away(g))
 		return false;
 	wish(b, g, FM_MEM_IN);
 	fm_list_del(&g->coming);
 	fm_list_add_tail(&b->coming, &g->coming);
 	demand_kick(b);
+	g->goes_on = true;
+	g->coming_since = b->coming_at = now;
 	return true;
 }
 
-/* Returns when to look again. */
+static bool is_in(const struct fm_bridge_group *g)
+{
+	const struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; m->client->memory && i < FM_LEDGER_DEVICES; i++)
+			if (CLAIM(m->client->memory->ledger->device[i].host) &&
+				claimed(m->client->memory, i, FM_MEM_MOVABLE))
+				return false;
+	return true;
+}
+
+static uint64_t look_after(const struct fm_bridge_group *g, uint64_t now)
+{
+	uint64_t part = fm_sub_sat(now, g->coming_since) / COMING_PART;
+
+	return now + FM_MIN(FM_MAX(part, COMING_LOOK), COMING_MOST);
+}
+
+/* Returns when to look again. A group that was suspended once more meanwhile stays so. */
 uint64_t away_run(struct fm_bridge *b, uint64_t now)
 {
 	struct fm_bridge_group *g, *next;
-	struct fm_bridge_away a;
+	uint64_t due = FM_NEVER;
 
+	if (fm_list_empty(&b->coming))
+		return FM_NEVER;
+	if (now < b->coming_at)
+		return b->coming_at;
 	fm_list_each_safe (g, next, &b->coming, coming) {
-		fm_bridge_group_away(g, &a);
-		if (a.host)
+		if (!is_in(g)) {
+			due = FM_MIN(due, look_after(g, now));
 			continue;
+		}
 		fm_list_del(&g->coming);
 		wish(b, g, FM_MEM_STAY);
-		fm_bridge_group_suspend(b, g, false, now);
+		if (g->goes_on)
+			fm_bridge_group_suspend(b, g, false, now);
 	}
-	return fm_list_empty(&b->coming) ? FM_NEVER : now + COMING_LOOK;
+	b->coming_at = due;
+	return due;
 }

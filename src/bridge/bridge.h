@@ -260,8 +260,9 @@ void fm_bridge_group_suspend(
  * group, too, which is not suspended. */
 int fm_bridge_group_out(
 	struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now, struct fm_err *err);
-/* The opposite: the group goes on when all of its memory is in. False: none of it was put out. */
-bool fm_bridge_group_back(struct fm_bridge *b, struct fm_bridge_group *g);
+/* The opposite: the group goes on when all of its memory is in, unless it is suspended once more
+ * before. False: none of it was put out, for it or for another group of its processes. */
+bool fm_bridge_group_back(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now);
 /* Where the memory of its clients is, as they claim. All sizes in bytes. */
 struct fm_bridge_away {
 	enum fm_mem_wish wish;

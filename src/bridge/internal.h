@@ -171,7 +171,9 @@ struct fm_bridge_group {
 
 	/* away.c */
 	enum fm_mem_wish away; /* where its memory is to be */
-	struct fm_list coming; /* in the bridge's list: it goes on when its memory is in */
+	struct fm_list coming; /* in the bridge's list: its memory comes in */
+	uint64_t coming_since;
+	bool goes_on; /* when its memory is in: nobody has suspended it since it was resumed */
 	struct demand demand;
 };
 
@@ -218,7 +220,8 @@ struct fm_bridge {
 	struct fm_list ended;   /* groups whose job has perhaps ended */
 	struct fm_list gone;    /* clients with closed gates that have no queue */
 	struct fm_list left;    /* entities without queues, in the order of left_at */
-	struct fm_list coming;  /* groups whose memory comes in */
+	struct fm_list coming;  /* groups whose memory comes in, */
+	uint64_t coming_at;     /* and when to look at them */
 	uint64_t demand_at;     /* when demand_run() has something to do */
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* time of the call in progress, for callbacks without a time */
@@ -251,7 +254,8 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
 /* away.c */
-void away_begin(struct memory *m);                    /* a ledger is known: nothing is wished yet */
+void away_begin(struct memory *m); /* a ledger is known */
+void away_joined(struct fm_bridge *b, const struct member *m); /* it is in another group now */
 uint64_t away_run(struct fm_bridge *b, uint64_t now); /* returns when to call again */
 /* What the group's clients are asked for, without that being a wish by hand. */
 void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what);

@@ -350,6 +350,7 @@ void fm_bridge_group_suspend(
 	struct fm_bridge *b, struct fm_bridge_group *g, bool suspended, uint64_t now)
 {
 	b->now = now;
+	g->goes_on = !suspended;
 	if (suspended)
 		NOTE_GROUP(b, suspended, g, now, NULL, 0, 0, 0);
 	else

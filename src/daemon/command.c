@@ -342,7 +342,7 @@ static int apply_resume(struct steering *st, struct fm_bridge_group *g)
 {
 	struct request *r = st->request;
 
-	if (!fm_bridge_group_back(r->daemon->bridge, g))
+	if (!fm_bridge_group_back(r->daemon->bridge, g, r->now))
 		fm_bridge_group_suspend(r->daemon->bridge, g, false, r->now);
 	return 0;
 }

@@ -58,7 +58,7 @@ static void a_group_goes_on_when_its_memory_is_in(void **state)
 	assert_int_equal(a.host, 100);
 	assert_int_equal(a.resident, 0);
 	w->a.wakes = 0;
-	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
 	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_IN);
 	assert_true(w->a.wakes);
 	pass(w, FM_S);
@@ -67,7 +67,7 @@ static void a_group_goes_on_when_its_memory_is_in(void **state)
 	pass(w, 10 * FM_MS);
 	assert_true(open_gate(&w->a, 0));
 	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_STAY);
-	assert_false(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_false(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
 	assert_int_equal(fm_bridge_run(w->b, w->now) > w->now + FM_S, true); /* looks no more */
 }
 
@@ -80,12 +80,112 @@ static void out_again_while_it_comes_in(void **state)
 	l = give_ledger(w, &w->a, true);
 	assert_int_equal(out(w, &w->a), 0);
 	goes_out(l);
-	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
 	assert_int_equal(out(w, &w->a), 0);
 	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_OUT);
 	comes_in(l); /* late */
 	pass(w, FM_S);
 	assert_false(open_gate(&w->a, 0));
+}
+
+/* Whoever suspends it while its memory comes in wants it suspended. */
+static void suspended_while_it_comes_in(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *l;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	l = give_ledger(w, &w->a, true);
+	assert_int_equal(out(w, &w->a), 0);
+	goes_out(l);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	comes_in(l);
+	pass(w, FM_S);
+	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_STAY);
+	assert_false(open_gate(&w->a, 0));
+	assert_false(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), false, w->now);
+	assert_true(open_gate(&w->a, 0));
+}
+
+/* And resumed once more, it goes on. */
+static void resumed_twice_while_it_comes_in(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *l;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	l = give_ledger(w, &w->a, true);
+	assert_int_equal(out(w, &w->a), 0);
+	goes_out(l);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
+	pass(w, FM_S);
+	assert_false(open_gate(&w->a, 0));
+	comes_in(l);
+	pass(w, 10 * FM_MS);
+	assert_true(open_gate(&w->a, 0));
+}
+
+/* The daemon looks ever less often at one that never answers. */
+static void a_client_that_never_answers_costs_little(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *l;
+	unsigned looks = 0;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	l = give_ledger(w, &w->a, true);
+	assert_int_equal(out(w, &w->a), 0);
+	goes_out(l);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
+	for (uint64_t end = w->now + 60 * FM_S; w->now < end; looks++) {
+		uint64_t due = fm_bridge_run(w->b, w->now);
+
+		assert_true(due > w->now && due <= w->now + 200 * FM_MS);
+		w->now = due;
+	}
+	assert_true(looks < 2000);
+	comes_in(l);
+	pass(w, 200 * FM_MS);
+	assert_true(open_gate(&w->a, 0));
+}
+
+static uint32_t wish_of(const struct fm_ledger *l)
+{
+	return atomic_load(&l->device[0].wish);
+}
+
+/* Memory is where that of its group is to be: with what joins, and with what leaves. */
+static void a_client_changes_its_group(void **state)
+{
+	struct world *w = *state;
+	struct client b = {0};
+	struct fm_ledger *l, *m;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	l = give_ledger(w, &w->a, true);
+	assert_int_equal(name_group(w, &w->a, 0, "out"), 0);
+	assert_int_equal(out(w, &w->a), 0);
+	assert_int_equal(attach(w, &b, ALICE, 33, "beta"), 0);
+	m = give_ledger(w, &b, true);
+	b.wakes = 0;
+	assert_int_equal(name_group(w, &b, 0, "out"), 0);
+	assert_int_equal(wish_of(m), FM_MEM_OUT);
+	assert_true(b.wakes);
+	w->a.wakes = 0;
+	assert_int_equal(name_group(w, &w->a, 0, "here"), 0);
+	assert_int_equal(wish_of(l), FM_MEM_STAY);
+	assert_int_equal(wish_of(m), FM_MEM_OUT);
+	assert_true(w->a.wakes);
+	/* An index of its own is no matter of its memory. */
+	assert_int_equal(name_group(w, &w->a, 1, "out"), 0);
+	assert_int_equal(wish_of(l), FM_MEM_STAY);
+	fm_bridge_detach(w->b, b.c, w->now);
+	fm_board_unmap(b.board);
+	fm_ledger_unmap(m);
 }
 
 static void what_is_not_managed_is_refused(void **state)
@@ -149,6 +249,34 @@ static void a_process_of_two_groups_needs_both(void **state)
 	assert_int_equal(out(w, &w->a), 0);
 }
 
+/* A group goes on when the memory of its processes is in, whichever group that went out for. */
+static void both_groups_of_a_process_need_its_memory(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *l;
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(name_group(w, &w->a, 1, "other"), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 1, 1, DEVICE), 0);
+	l = give_ledger(w, &w->a, true);
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 1), true, w->now);
+	assert_int_equal(out(w, &w->a), 0);
+	goes_out(l);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 1), w->now));
+	assert_int_equal(wish_of(l), FM_MEM_IN);
+	pass(w, FM_S);
+	assert_false(open_gate(&w->a, 1));
+	comes_in(l);
+	pass(w, 10 * FM_MS);
+	assert_true(open_gate(&w->a, 1));
+	assert_false(open_gate(&w->a, 0));
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
+	pass(w, 10 * FM_MS);
+	assert_int_equal(wish_of(l), FM_MEM_STAY);
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 1), true, w->now);
+	assert_true(open_gate(&w->a, 0));
+}
+
 /* A lie keeps its own group suspended, and nobody else; sums stay within what can be. */
 static void lies_harm_their_own_group(void **state)
 {
@@ -167,7 +295,7 @@ static void lies_harm_their_own_group(void **state)
 	}
 	fm_bridge_group_away(group_of(&w->a, 0), &a);
 	assert_true(a.host <= a.movable && a.resident <= a.movable);
-	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
 	pass(w, FM_S);
 	assert_false(open_gate(&w->a, 0));
 	assert_true(open_gate(&w->z, 5));
@@ -182,7 +310,7 @@ static void a_group_may_end_meanwhile(void **state)
 	l = give_ledger(w, &w->a, true);
 	assert_int_equal(out(w, &w->a), 0);
 	goes_out(l);
-	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
 	fm_bridge_detach(w->b, w->a.c, w->now);
 	pass(w, 2 * FM_S);
 	assert_int_equal(attach(w, &w->a, ALICE, 33, "beta"), 0);
@@ -195,6 +323,13 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			a_group_goes_on_when_its_memory_is_in, setup, teardown),
 		cmocka_unit_test_setup_teardown(out_again_while_it_comes_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(suspended_while_it_comes_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(resumed_twice_while_it_comes_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_client_that_never_answers_costs_little, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_client_changes_its_group, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			both_groups_of_a_process_need_its_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_not_managed_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_to_stay_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(
