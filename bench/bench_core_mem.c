@@ -39,7 +39,7 @@ static bool make(struct bench *b, unsigned groups, unsigned each, const char *po
 		/* Some of it is cold; the rest is used in turn, in an order of its own. */
 		b->extent[i] = (struct fm_extent){.bytes = CHUNK,
 			.next = at % 10 == 9 ? FM_NEVER : at * UINT64_C(2654435761) % TURN,
-			.client = (uint16_t)(i / each),
+			.client = i / each,
 			.kept = at % 3 == 0,
 			.where = i < 2 * each ? FM_ON_DEVICE : FM_ON_HOST};
 	}

@@ -40,7 +40,7 @@ struct fm_extent {
 	 * used as soon as the group runs. FM_NEVER: it is cold. */
 	uint64_t next;
 	uint64_t last; /* time of its last use */
-	uint16_t client;
+	uint32_t client;
 	uint8_t where; /* enum fm_where */
 	bool pinned;   /* it stays on the device */
 	bool kept;     /* on the device, and its copy on the host is valid */

@@ -47,7 +47,7 @@ static void make_ent(struct memory *mem, struct ent *e)
 	for (unsigned i = 0; i < n; i++)
 		mem->extent[em->first + i] =
 			(struct fm_extent){.bytes = i + 1 < n ? size : g->memory - (n - 1) * size,
-				.client = (uint16_t)mem->ents,
+				.client = mem->ents,
 				.where = FM_EMPTY};
 	mem->group[mem->ents] =
 		(struct fm_mem_group){.first = em->first, .n = n, .request = g->request};

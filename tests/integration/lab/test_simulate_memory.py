@@ -145,6 +145,16 @@ class SimulateMemory(unittest.TestCase):
             text = self.call(path, "--duration", "2s", form).stdout
             self.assertNotIn("memory", text)
 
+    def test_many_groups(self):
+        """What moves is counted to the group whose memory it is, also behind 65,536 others."""
+        path = self.write("[workload]\npolicy = round-robin slice=20\nduration = 200ms\n[device gpu]\nmemory = 8G\n"
+                          "[group small]\ncount = 65536\nstart = 10s\ncommands = 1 x 1ms\n"
+                          "[group big]\ncount = 2\nmemory = 5G\ncommands = 1 x 1ms\n")
+        out = json.loads(self.call("--json", path).stdout)
+        moved = {g["name"]: g["memory"]["in_bytes"] for g in out["groups"]}
+        self.assertGreater(moved["big"], 0)
+        self.assertEqual(moved, {"small": 0, "big": out["devices"][0]["memory"]["in_bytes"]})
+
     def test_mistakes(self):
         memory, plain = os.path.join(EXAMPLES, "memory.ini"), os.path.join(EXAMPLES, "inference.ini")
         for args, reason, hint in (

@@ -32,7 +32,7 @@ static void random_extents(struct small *s)
 		e->where = (uint8_t)rnd(FM_WHERES);
 		e->pinned = e->where == FM_ON_DEVICE && !rnd(8);
 		e->kept = e->where == FM_ON_DEVICE && !rnd(3);
-		e->client = (uint16_t)rnd(s->w.clients);
+		e->client = (uint32_t)rnd(s->w.clients);
 	}
 }
 
