@@ -32,13 +32,13 @@ static void add_row(struct fm_bridge_away *a, const struct memory *mem, unsigned
 	uint64_t movable = claimed(mem, row, FM_MEM_MOVABLE);
 	uint64_t host = FM_MIN(CLAIM(d->host), movable);
 
-	a->movable += movable;
-	a->host += host;
-	a->resident += FM_MIN(CLAIM(d->resident), movable - host);
+	a->movable = fm_add_sat(a->movable, movable);
+	a->host = fm_add_sat(a->host, host);
+	a->resident = fm_add_sat(a->resident, FM_MIN(CLAIM(d->resident), movable - host));
 	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
 		if (k != FM_MEM_MOVABLE)
-			a->stays += claimed(mem, row, (enum fm_mem_kind)k);
-	a->wished += claimed(mem, row, FM_MEM_PIN_WISH);
+			a->stays = fm_add_sat(a->stays, claimed(mem, row, (enum fm_mem_kind)k));
+	a->wished = fm_add_sat(a->wished, claimed(mem, row, FM_MEM_PIN_WISH));
 	if (trouble && trouble < FM_MEM_TROUBLES && !a->trouble)
 		a->trouble = (enum fm_mem_trouble)trouble;
 }

@@ -15,7 +15,7 @@
 
 #define NO_LIMIT UINT64_MAX
 
-/* More than any device and host have. Sums of it over all rows of all clients cannot overflow. */
+/* More than any device and host have. */
 static uint64_t bounded(uint64_t bytes)
 {
 	return FM_MIN(bytes, (uint64_t)FM_MEMORY_MAX);
@@ -113,8 +113,9 @@ static void pool_add(struct pool *p, struct memory *m, struct memory_row *r)
 	uint64_t claimed = read_claim(m, r);
 
 	p->rows++;
-	p->claimed += claimed;
-	p->reserved += r->allowed == NO_LIMIT ? claimed : FM_MAX(claimed, bounded(r->allowed));
+	p->claimed = fm_add_sat(p->claimed, claimed);
+	p->reserved = fm_add_sat(p->reserved,
+		r->allowed == NO_LIMIT ? claimed : FM_MAX(claimed, bounded(r->allowed)));
 }
 
 /* Takes from the row what it may claim and has not claimed, but for what it was granted just now.
@@ -539,12 +540,12 @@ static void add_kinds(
 	for (unsigned k = 0; k < FM_MEM_KINDS; k++) {
 		kind[k] = FM_MIN(CLAIM(row->kind[k]), claimed);
 		claimed -= kind[k];
-		i->kind[k] += kind[k];
+		i->kind[k] = fm_add_sat(i->kind[k], kind[k]);
 	}
 	resident = FM_MIN(CLAIM(row->resident), kind[FM_MEM_MOVABLE]);
 	host = FM_MIN(CLAIM(row->host), kind[FM_MEM_MOVABLE] - resident);
-	i->resident += resident;
-	i->host += host;
+	i->resident = fm_add_sat(i->resident, resident);
+	i->host = fm_add_sat(i->host, host);
 }
 
 static void add_row(struct fm_bmemory_info *i, struct memory *m, struct memory_row *r)
@@ -554,8 +555,8 @@ static void add_row(struct fm_bmemory_info *i, struct memory *m, struct memory_r
 
 	read_counters(m, r);
 	i->capacity = FM_MAX(i->capacity, r->capacity);
-	i->committed += read_claim(m, r);
-	i->peak += FM_MAX(bounded(CLAIM(row->peak)), r->claimed);
+	i->committed = fm_add_sat(i->committed, read_claim(m, r));
+	i->peak = fm_add_sat(i->peak, FM_MAX(bounded(CLAIM(row->peak)), r->claimed));
 	add_kinds(i, row, r->claimed);
 	if (trouble < FM_MEM_TROUBLES)
 		i->trouble = FM_MAX(i->trouble, trouble);

@@ -20,7 +20,7 @@ static uint64_t pinned(const struct fm_bmemory_info *i)
 	uint64_t sum = 0;
 
 	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
-		sum += fm_mem_pinned((enum fm_mem_kind)k) ? i->kind[k] : 0;
+		sum = fm_add_sat(sum, fm_mem_pinned((enum fm_mem_kind)k) ? i->kind[k] : 0);
 	return sum;
 }
 
@@ -29,8 +29,8 @@ struct report_memory report_memory_sums(const struct fm_bmemory_info *i)
 	uint64_t movable = i->kind[FM_MEM_MOVABLE], held = pinned(i);
 	struct report_memory m = {.movable = movable, .pinned = held};
 
-	m.foreign = fm_sub_sat(i->committed, movable + held);
-	m.resident = FM_MIN(i->resident, movable) + held + m.foreign;
+	m.foreign = fm_sub_sat(i->committed, fm_add_sat(movable, held));
+	m.resident = fm_add_sat(FM_MIN(i->resident, movable), fm_add_sat(held, m.foreign));
 	return m;
 }
 
@@ -80,12 +80,11 @@ json_t *report_away(const struct fm_bridge_group *g)
 
 	fm_bridge_group_info(g, &info);
 	fm_bridge_group_away(g, &a);
-	return json_pack("{s:s, s:s, s:b, s:i, s:I, s:I, s:I, s:I, s:s, s:s}", "group", info.name,
+	return json_pack("{s:s, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:s, s:s}", "group", info.name,
 		"wish", wish_name(a.wish), "suspended", info.suspended, "processes",
-		(int)a.processes, "movable", (json_int_t)a.movable, "resident",
-		(json_int_t)a.resident, "host", (json_int_t)a.host, "stays", (json_int_t)a.stays,
-		"trouble", fm_mem_trouble_text(a.trouble), "remedy",
-		fm_mem_trouble_remedy(a.trouble));
+		(int)a.processes, "movable", number(a.movable), "resident", number(a.resident),
+		"host", number(a.host), "stays", number(a.stays), "trouble",
+		fm_mem_trouble_text(a.trouble), "remedy", fm_mem_trouble_remedy(a.trouble));
 }
 
 /* Why the memory is not where the group could use it. Nothing is set for one that has it. */

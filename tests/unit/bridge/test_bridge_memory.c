@@ -303,6 +303,45 @@ static void what_leaves_no_longer_counts_but_its_counters_do(void **state)
 	assert_int_equal(memory_of_group(&w->a).went_out, 7);
 }
 
+/* So many lies that their sum is beyond 64 bits: the others have nothing, not everything. */
+#define LIARS 1024
+
+static void lies_do_not_add_up_to_nothing(void **state)
+{
+	struct world *w = *state;
+	struct account honest = open_ledger(w, &w->a, false), liar = open_ledger(w, &w->z, false);
+	struct client *c = calloc(LIARS, sizeof(*c));
+	struct fm_ledger_device *row;
+	struct fm_bmemory_info i;
+
+	for (unsigned k = 0; k < FM_LEDGER_DEVICES; k++) {
+		strcpy(liar.ledger->device[k].key, DEVICE);
+		atomic_store(&liar.ledger->device[k].claimed, UINT64_MAX);
+		atomic_store(&liar.ledger->device[k].peak, UINT64_MAX);
+		atomic_store(&liar.ledger->device[k].kind[FM_MEM_PLAIN], UINT64_MAX);
+		atomic_store(&liar.ledger->device[k].capacity, UINT64_MAX);
+	}
+	for (unsigned k = 0; k < LIARS; k++) { /* all with the same ledger, and in one process */
+		assert_int_equal(attach(w, &c[k], ALICE, 77, "liar"), 0);
+		assert_int_equal(fm_bridge_ledger(w->b, c[k].c, liar.ledger), 0);
+	}
+	assert_int_equal(name_group(w, &c[0], 0, "both"), 0);
+	assert_int_equal(name_group(w, &w->a, 0, "both"), 0);
+	for (unsigned k = 1; k < LIARS; k++)
+		assert_int_equal(name_group(w, &c[k], 0, "both"), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_LIMIT, 10 * GIB), 0);
+	row = add_row(w, &honest, 0, DEVICE, 80 * GIB);
+	assert_false(take(w, &honest, row, GIB));
+	i = memory_of_group(&w->a);
+	assert_true(i.committed == UINT64_MAX && i.peak == UINT64_MAX);
+	for (unsigned k = 0; k < LIARS; k++) {
+		fm_bridge_detach(w->b, c[k].c, w->now);
+		fm_board_unmap(c[k].board);
+	}
+	free(c);
+	assert_true(take(w, &honest, row, GIB));
+}
+
 /* One who says that it has everything, and more, refuses others of its group. No sum overflows. */
 static void lies_are_bounded(void **state)
 {
@@ -450,6 +489,7 @@ int main(void)
 		CASE(a_user_is_limited_over_all_groups),
 		CASE(what_leaves_no_longer_counts_but_its_counters_do),
 		CASE(lies_are_bounded),
+		CASE(lies_do_not_add_up_to_nothing),
 		CASE(rows_that_are_none),
 		CASE(a_device_named_twice),
 		CASE(requests_fit_on_the_device_together),
