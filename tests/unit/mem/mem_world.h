@@ -28,8 +28,8 @@ static inline void small_init(
 {
 	*s = (struct small){0};
 	for (unsigned i = 0; i < groups * each; i++)
-		s->extent[i] = (struct fm_extent){
-			.bytes = 1, .client = i / each, .where = FM_ON_HOST};
+		s->extent[i] =
+			(struct fm_extent){.bytes = 1, .client = i / each, .where = FM_ON_HOST};
 	for (unsigned i = 0; i < groups; i++)
 		s->group[i] = (struct fm_mem_group){.first = i * each, .n = each, .turn = 1};
 	s->w = (struct fm_mem_world){.policy = fm_mem_policy_find(policy),
