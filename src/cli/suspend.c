@@ -53,8 +53,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		r->out = true;
 		return 0;
 	case KEY_TIMEOUT:
-		if (cli_parse_seconds(arg, &r->timeout))
-			cli_usage(state, "'%s' is no time", arg);
+		if (cli_parse_seconds(arg, &r->timeout) || !(r->timeout > 0 && r->timeout < 1e9))
+			cli_usage(state, "'%s' is not a number of seconds", arg);
 		r->wait = true;
 		return 0;
 	case KEY_WAIT:

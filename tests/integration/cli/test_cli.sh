@@ -67,6 +67,14 @@ hint x latency-nice=20
 hint x foreground=yes
 suspend
 suspend a b
+suspend a --wait
+suspend a --out --timeout 0
+suspend a --out --timeout=-1
+suspend a --out --timeout nan
+suspend a --out --timeout 1e300
+suspend a --out --timeout soon
+resume a --timeout 0
+resume a --out
 why
 why a b
 resume
