@@ -249,9 +249,12 @@ int fm_bridge_target(struct fm_bridge *b, const char *target,
 int fm_bridge_group_hint(struct fm_bridge *b, struct fm_bridge_group *g,
 	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, uint64_t now,
 	struct fm_err *err);
-/* Would fm_bridge_group_hint() take the value? */
+/* Would fm_bridge_group_hint() take the value? Both must say so: by the limits of the user; and by
+ * the memory that there is, for a group or for one that does not exist yet (NULL). */
 int fm_bridge_allows(
 	const struct fm_bridge_limits *by, enum fm_hint h, int64_t v, struct fm_err *err);
+int fm_bridge_memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g, enum fm_hint h,
+	int64_t v, struct fm_err *err);
 void fm_bridge_group_suspend(
 	struct fm_bridge *b, struct fm_bridge_group *g, bool suspended, uint64_t now);
 

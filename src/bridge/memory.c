@@ -508,8 +508,8 @@ static int allows_on(struct fm_bridge *b, const struct fm_bridge_group *g, const
 }
 
 /* A group whose devices are not known yet may come to any of those that are. */
-int memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g, enum fm_hint h, int64_t v,
-	struct fm_err *err)
+int fm_bridge_memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g, enum fm_hint h,
+	int64_t v, struct fm_err *err)
 {
 	struct bdevice *d;
 	bool known = false, fits = false;

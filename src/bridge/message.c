@@ -137,7 +137,7 @@ static int set_hint(struct fm_bridge *b, struct fm_bridge_group *g,
 {
 	int rc = fm_bridge_allows(by, h, v, err);
 
-	rc = rc ? rc : memory_allows(b, g, h, v, err);
+	rc = rc ? rc : fm_bridge_memory_allows(b, g, h, v, err);
 	if (rc)
 		return rc;
 	rc = fm_sched_hint(b->sched, g->sgroup, h, v, now);

@@ -433,7 +433,8 @@ static int heed_daemon(struct run *run, const char *dir, struct fm_err *err)
 {
 	const char *said = getenv("FERMATA_MEMORY");
 
-	run_hints_tell(&run->hints, dir, for_policy(run), run->command[0]);
+	run_hints_tell(&run->hints, dir, run->group ?: getenv("FERMATA_GROUP") ?: "",
+		for_policy(run), run->command[0]);
 	if (said && *said)
 		return 0;
 	return run_ask_managed(dir, run->group, run->command[0], err);

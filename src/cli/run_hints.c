@@ -73,7 +73,8 @@ static void leave_out(struct run_hints *hints, enum fm_hint h)
 
 /* Reports hints that the daemon will refuse. Otherwise neither the program nor the user would learn
  * of it. A daemon that does not know this request refuses no more than before. */
-void run_hints_tell(struct run_hints *hints, const char *dir, uint32_t read, const char *command)
+void run_hints_tell(struct run_hints *hints, const char *dir, const char *group, uint32_t read,
+	const char *command)
 {
 	CLI_CLEAN_JSON json_t *wanted = hints_object(hints);
 	CLI_CLEAN_JSON json_t *reply = NULL;
@@ -81,9 +82,10 @@ void run_hints_tell(struct run_hints *hints, const char *dir, uint32_t read, con
 	const json_t *one;
 	size_t i;
 
-	if (!json_object_size(wanted) ||
-		ctl_call_at(dir, json_pack("{s:s, s:O}", "cmd", "allowed", "hints", wanted),
-			ANSWER_MS, &reply, &err))
+	if (!json_object_size(wanted) || ctl_call_at(dir,
+						 json_pack("{s:s, s:s, s:O}", "cmd", "allowed",
+							 "group", group, "hints", wanted),
+						 ANSWER_MS, &reply, &err))
 		return;
 	json_array_foreach (json_object_get(reply, "refused"), i, one) {
 		fm_err_set(&err, -EPERM, "%s", cli_str(one, "text"));

@@ -20,9 +20,10 @@ struct run_hints {
 /* Puts them, and those of an outer `fermata run', into the environment. */
 int run_hints_set(struct run_hints *hints, struct fm_err *err);
 
-/* Reports hints that the daemon in that directory will refuse, and those of `read' that its policy
- * does not read. */
-void run_hints_tell(struct run_hints *hints, const char *dir, uint32_t read, const char *command);
+/* Reports hints that the daemon in that directory will refuse in that group ("": one of its own),
+ * and those of `read' that its policy does not read. */
+void run_hints_tell(struct run_hints *hints, const char *dir, const char *group, uint32_t read,
+	const char *command);
 
 /* Sets FERMATA_MEMORY if that daemon manages the memory of such programs. group: NULL: none is
  * given. */

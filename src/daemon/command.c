@@ -132,6 +132,8 @@ struct steering {
 	bool forbidden; /* the target belongs to another user */
 	int rc;
 
+	struct fm_bridge_group *own; /* cmd_allowed() */
+
 	bool out;
 	unsigned hints;
 	struct {
@@ -183,6 +185,14 @@ static json_t *steer(struct request *r, struct steering *st)
 	return error_reply(&r->err);
 }
 
+static int allows(struct request *r, const struct fm_bridge_limits *by,
+	const struct fm_bridge_group *g, enum fm_hint h, int64_t v)
+{
+	int rc = fm_bridge_allows(by, h, v, &r->err);
+
+	return rc ? rc : fm_bridge_memory_allows(r->daemon->bridge, g, h, v, &r->err);
+}
+
 /* All hints are checked before the first is set, so that either all or none are set. */
 static int apply_hints(struct steering *st, struct fm_bridge_group *g)
 {
@@ -191,7 +201,7 @@ static int apply_hints(struct steering *st, struct fm_bridge_group *g)
 	int rc = 0;
 
 	for (unsigned i = 0; i < st->hints && !rc; i++)
-		rc = fm_bridge_allows(by, st->hint[i].hint, st->hint[i].value, &r->err);
+		rc = allows(r, by, g, st->hint[i].hint, st->hint[i].value);
 	for (unsigned i = 0; i < st->hints && !rc; i++)
 		rc = fm_bridge_group_hint(r->daemon->bridge, g, by, st->hint[i].hint,
 			st->hint[i].value, r->now, &r->err);
@@ -275,19 +285,33 @@ static json_t *cmd_hint(struct request *r)
 	return reply;
 }
 
-/* Which of these hints would be refused to a program of this user? Operators' programs are limited
- * like others. */
+static int find_own(void *arg, struct fm_bridge_group *g)
+{
+	struct steering *st = arg;
+	struct fm_bridge_group_info info;
+
+	fm_bridge_group_info(g, &info);
+	if (info.uid == st->request->peer->uid)
+		st->own = g;
+	return FM_TARGET_NOT;
+}
+
+/* Which of these hints would be refused to a program of this user, in this group if it is named?
+ * Operators' programs are limited like others. */
 static json_t *cmd_allowed(struct request *r)
 {
 	const struct fm_bridge_limits *by = r->peer->uid ? &r->peer->limits->of : NULL;
-	struct steering st = {0};
+	const char *group = json_string_value(json_object_get(r->body, "group"));
+	struct steering st = {.request = r};
 	json_t *refused;
 
 	if (parse_hints(r, &st))
 		return error_reply(&r->err);
+	if (group && *group)
+		fm_bridge_target(r->daemon->bridge, group, find_own, &st);
 	refused = json_array();
 	for (unsigned i = 0; i < st.hints; i++)
-		if (fm_bridge_allows(by, st.hint[i].hint, st.hint[i].value, &r->err))
+		if (allows(r, by, st.own, st.hint[i].hint, st.hint[i].value))
 			json_array_append_new(refused,
 				json_pack("{s:s, s:s, s:s}", "hint", fm_hint_name(st.hint[i].hint),
 					"text", r->err.text, "help", r->err.hint));

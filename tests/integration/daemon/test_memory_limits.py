@@ -204,8 +204,27 @@ def requests_fit_together(stack):
     check(r.returncode == 1 and "memory-request 31G is more than the 30G that are free" in r.stderr, r.stderr)
     check("the device has 80G, of which other groups request 50G" in r.stderr, r.stderr)
     f.cli("hint", "b", "memory-request=30G")
+    r = f.cli("hint", "b", "weight=7", "memory-request=31G", check_status=False)
+    hints = next(g["hints"] for g in f.ps()["groups"] if g["name"] == "b")
+    check(r.returncode == 1 and hints["weight"] != 7, f"all hints are set or none: {hints}")
     r = f.cli("hint", "a", "memory-limit=1P", check_status=False)
     check(r.returncode and "memory-limit 1P is more than there is" in r.stderr, r.stderr)
+
+
+def a_program_is_told_what_is_refused(stack):
+    """It runs without that hint, so somebody has to know."""
+    f = Fermata(stack)
+    client(f, "--group", "a", "--memory-request", "50G")
+
+    def run(*options):
+        return f.cli("run", *options, "--", "true").stderr
+
+    said = run("--memory-request", "31G")
+    check("memory-request 31G is more than the 30G that are free" in said and "running 'true' without that hint" in said, said)
+    said = run("--memory=1P")
+    check("memory-limit 1P is more than there is" in said and "without that hint" in said, said)
+    check(not run("--memory-request", "30G") and not run("--memory=90G"), "what fits is refused")
+    check(not run("--group", "a", "--memory-request", "60G"), "a group's own request is not another's")
 
 
 def a_device_counts_as_smaller(stack):
@@ -229,5 +248,6 @@ if __name__ == "__main__":
         a_child_counts_for_itself,
         a_ledger_lies,
         requests_fit_together,
+        a_program_is_told_what_is_refused,
         a_device_counts_as_smaller,
     )
