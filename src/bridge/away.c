@@ -39,8 +39,23 @@ static void add_row(struct fm_bridge_away *a, const struct memory *mem, unsigned
 		if (k != FM_MEM_MOVABLE)
 			a->stays = fm_add_sat(a->stays, claimed(mem, row, (enum fm_mem_kind)k));
 	a->wished = fm_add_sat(a->wished, claimed(mem, row, FM_MEM_PIN_WISH));
-	if (trouble && trouble < FM_MEM_TROUBLES && !a->trouble)
+	if (!trouble || trouble >= FM_MEM_TROUBLES)
+		return;
+	/* What keeps memory that can be moved says more than that other memory cannot. */
+	if (!a->trouble || (a->trouble >= FM_MEM_REFUSED && trouble < FM_MEM_REFUSED))
 		a->trouble = (enum fm_mem_trouble)trouble;
+}
+
+/* It asked for memory that can be moved, and was refused. */
+static bool is_refused(const struct memory *mem)
+{
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
+		uint32_t trouble = CLAIM(mem->ledger->device[i].trouble);
+
+		if (trouble >= FM_MEM_REFUSED && trouble < FM_MEM_TROUBLES)
+			return true;
+	}
+	return false;
 }
 
 void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away *a)
@@ -51,7 +66,7 @@ void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away
 	fm_list_each (m, &g->members, in_group) {
 		const struct memory *mem = m->client->memory;
 
-		a->processes += is_managed(m);
+		a->processes += is_managed(m) && !is_refused(mem);
 		for (unsigned i = 0; mem && i < FM_LEDGER_DEVICES; i++)
 			add_row(a, mem, i);
 	}
@@ -144,7 +159,7 @@ int fm_bridge_group_out(
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
-	if (!a.processes || a.trouble >= FM_MEM_REFUSED)
+	if (!a.processes)
 		return nothing_to_move(g, err);
 	if (stays_by_wish(g, &a, err))
 		return -EPERM;

@@ -234,6 +234,40 @@ static void what_is_to_stay_is_refused(void **state)
 	assert_int_equal(out(w, &w->a), -EPERM);
 }
 
+/* One process of several that cannot be moved keeps nothing of the others. */
+static void what_can_be_moved_of_a_group_is(void **state)
+{
+	struct world *w = *state;
+	struct fm_bridge_away a;
+	struct fm_ledger *refused, *plain, *l;
+	struct client c = {0};
+
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	refused = give_ledger(w, &w->a, true);
+	assert_int_equal(attach(w, &c, ALICE, 11, "alpha"), 0);
+	plain = give_ledger(w, &c, false);
+	atomic_store(&refused->device[0].kind[FM_MEM_MOVABLE], 0);
+	atomic_store(&plain->device[0].kind[FM_MEM_MOVABLE], 0);
+	atomic_store(&refused->device[0].trouble, FM_MEM_REFUSED_IPC);
+	assert_int_equal(name_group(w, &w->a, 0, "all"), 0);
+	assert_int_equal(name_group(w, &c, 0, "all"), 0);
+	assert_int_equal(out(w, &w->a), -EOPNOTSUPP);
+	l = give_ledger(w, &w->z, true);
+	assert_int_equal(name_group(w, &w->z, 0, "all"), 0);
+	assert_int_equal(out(w, &w->a), 0);
+	assert_int_equal(wish_of(l), FM_MEM_OUT);
+	assert_int_equal(wish_of(plain), FM_MEM_STAY);
+	fm_bridge_group_away(group_of(&w->a, 0), &a);
+	assert_int_equal(a.processes, 1);
+	assert_int_equal(a.trouble, FM_MEM_REFUSED_IPC);
+	atomic_store(&l->device[0].trouble, FM_MEM_HOST_FULL);
+	fm_bridge_group_away(group_of(&w->a, 0), &a);
+	assert_int_equal(a.trouble, FM_MEM_HOST_FULL);
+	fm_bridge_detach(w->b, c.c, w->now);
+	fm_board_unmap(c.board);
+	fm_ledger_unmap(plain);
+}
+
 /* All of a process would rest. */
 static void a_process_of_two_groups_needs_both(void **state)
 {
@@ -332,6 +366,7 @@ int main(void)
 			both_groups_of_a_process_need_its_memory, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_not_managed_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_is_to_stay_is_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_can_be_moved_of_a_group_is, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_process_of_two_groups_needs_both, setup, teardown),
 		cmocka_unit_test_setup_teardown(lies_harm_their_own_group, setup, teardown),
