@@ -229,7 +229,7 @@ static void what_is_to_stay_is_refused(void **state)
 	fm_bridge_group_away(group_of(&w->a, 0), &a);
 	assert_true(a.wished == 50 && a.stays == 50 && a.movable == 100);
 	assert_int_equal(out(w, &w->a), 0); /* another process has some that moves */
-	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0)));
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
 	atomic_store(&l->device[0].kind[FM_MEM_MOVABLE], 0);
 	assert_int_equal(out(w, &w->a), -EPERM);
 }
