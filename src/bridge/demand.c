@@ -29,12 +29,17 @@
 #define KEEPS (500 * FM_MS)
 /* Memory that does not move for so long counts as pinned, for the second time. */
 #define MOVES_WITHIN FM_S
-#define APART        (5 * FM_S)
+/* And what has not moved by then, however it progresses: nothing else moves on the device
+ * meanwhile, and what is left is a claim. */
+#define MOVES_MOST (30 * FM_S)
+#define APART      (5 * FM_S)
 /* The driver has refused to move it: there is no point in asking soon. */
 #define APART_LONG (60 * FM_S)
 /* For an allocation nobody is waited for any longer; and the room that it was promised is kept. */
 #define LACK_MOST    (8 * FM_S)
 #define PROMISE_MOST FM_S
+/* For a group that comes in by hand others wait so long. */
+#define HAND_MOST (5 * FM_S)
 /* A group that comes in where the device is full: others are asked after this time. */
 #define FULL_AFTER (20 * FM_MS)
 
@@ -125,12 +130,18 @@ void demand_joined(struct fm_bridge *b, struct member *m)
 
 /* --- how far they are --- */
 
+/* What is left has to become less than it ever was. */
 static bool progresses(struct demand *x, uint64_t left, uint64_t now)
 {
-	if (left != x->left)
+	if (left < x->left)
 		x->moved_at = now;
-	x->left = left;
-	return now - x->moved_at < MOVES_WITHIN;
+	x->left = FM_MIN(x->left, left);
+	return now - x->moved_at < MOVES_WITHIN && now - x->at < MOVES_MOST;
+}
+
+static bool takes_too_long(const struct demand *x, uint64_t now)
+{
+	return now - x->at >= MOVES_MOST;
 }
 
 static uint64_t follow_going(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
@@ -144,7 +155,9 @@ static uint64_t follow_going(struct fm_bridge *b, struct fm_bridge_group *g, uin
 	}
 	if (a.trouble < FM_MEM_DRIVER && progresses(&g->demand, a.resident, now))
 		return now + MOVING_LOOK;
-	g->demand.apart = now + (a.trouble < FM_MEM_DRIVER ? APART : APART_LONG);
+	g->demand.apart =
+		now + (a.trouble >= FM_MEM_DRIVER || takes_too_long(&g->demand, now) ? APART_LONG
+										     : APART);
 	if (a.host)
 		put(g, PLACE_OUT, now);
 	else
@@ -327,12 +340,18 @@ static uint64_t serve_lacks(struct fm_bridge *b, const struct bdevice *d, uint64
 
 /* --- groups that come in --- */
 
-static struct fm_bridge_group *coming_on(struct fm_bridge *b, const struct bdevice *d)
+/* By hand it has all the time that it takes, but others do not wait for it as long. */
+static bool is_awaited(const struct fm_bridge_group *g, uint64_t now)
+{
+	return g->away == FM_MEM_STAY || now - g->coming_since < HAND_MOST;
+}
+
+static struct fm_bridge_group *coming_on(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
 {
 	struct fm_bridge_group *g;
 
 	fm_list_each (g, &b->groups, link)
-		if (demand_comes_in(g) && demand_missing(g, d))
+		if (demand_comes_in(g) && demand_missing(g, d) && is_awaited(g, now))
 			return g;
 	return NULL;
 }
@@ -414,7 +433,7 @@ static uint64_t serve(struct fm_bridge *b, const struct bdevice *d, uint64_t now
 	due = serve_lacks(b, d, now);
 	if (goes_out_on(b, d))
 		return due;
-	g = coming_on(b, d);
+	g = coming_on(b, d, now);
 	if (g)
 		return FM_MIN(due, serve_coming(b, g, d, now));
 	g = next_on(b, d, now);

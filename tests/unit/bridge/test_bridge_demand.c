@@ -286,6 +286,65 @@ static void idle_for_as_long_as_the_hint_says(void **state)
 	free_all(w, a, z);
 }
 
+/* One that says again and again that it has moved a little keeps nobody waiting. */
+static void false_progress_is_not_waited_for(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	for (int i = 0; i < 300 && !answer(z, number); i++) { /* back and forth */
+		atomic_store(&a->device[0].resident, 500 + i % 2);
+		pass(w, 10 * FM_MS);
+	}
+	assert_true(answer(z, number));
+	assert_int_equal(wish(a), FM_MEM_STAY);
+
+	atomic_store(&a->device[0].claimed, UINT64_C(1) << 40);
+	atomic_store(&a->device[0].kind[FM_MEM_MOVABLE], UINT64_C(1) << 40);
+	atomic_store(&a->device[0].resident, UINT64_C(1) << 40);
+	pass(w, 10 * FM_S);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	for (int i = 0; i < 4000 && !answer(z, number); i++) { /* by bytes */
+		atomic_fetch_sub(&a->device[0].resident, 1);
+		pass(w, 10 * FM_MS);
+	}
+	assert_true(answer(z, number));
+	free_all(w, a, z);
+}
+
+/* A program that was stopped by a signal, and is resumed by hand, does not come in. */
+static void one_that_stands_keeps_nobody_out(void **state)
+{
+	struct world *w = *state;
+	struct fm_err err = {0};
+	struct fm_ledger *a, *z;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 300);
+	give_hint(w, &w->z, FM_HINT_IDLE_OUT, FM_S);
+	until(w, z, FM_MEM_OUT, 5 * FM_S);
+	went_out(z);
+	assert_int_equal(fm_bridge_group_out(w->b, group_of(&w->a, 0), w->now, &err), 0);
+	went_out(a);
+	pass(w, FM_S);
+	assert_true(fm_bridge_group_back(w->b, group_of(&w->a, 0), w->now));
+	atomic_store(&z->device[0].misses, 1);
+	mem_bell(w, &w->z);
+	until(w, z, FM_MEM_IN, 10 * FM_S);
+	free_all(w, a, z);
+}
+
 /* Figures that cannot be keep nobody's memory out. */
 static void lies_keep_nobody_out(void **state)
 {
@@ -325,6 +384,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(they_do_not_throw_each_other_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_lower_waits_for_the_higher, setup, teardown),
 		cmocka_unit_test_setup_teardown(idle_for_as_long_as_the_hint_says, setup, teardown),
+		cmocka_unit_test_setup_teardown(false_progress_is_not_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_that_stands_keeps_nobody_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(lies_keep_nobody_out, setup, teardown),
 	};
 
