@@ -94,16 +94,11 @@ static void wish(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wis
 /* An earlier daemon may have wished something; and its group may be out. */
 void away_begin(struct memory *m)
 {
-	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
-		atomic_store(&m->ledger->device[i].wish, (uint32_t)m->client->first.group->away);
-}
+	const struct fm_bridge_group *g = m->client->first.group;
+	enum fm_mem_wish what = g->away != FM_MEM_STAY ? g->away : demand_wish(g);
 
-void away_joined(struct fm_bridge *b, const struct member *m)
-{
-	if (m->index || !is_managed(m))
-		return;
-	away_begin(m->client->memory);
-	b->host.wake(m->client->ctx);
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
+		atomic_store(&m->ledger->device[i].wish, (uint32_t)what);
 }
 
 /* Another group of the same process that may run: all of the process would rest. */

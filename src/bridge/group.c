@@ -262,7 +262,6 @@ static int member_move(struct fm_bridge *b, struct member *m, struct fm_bridge_g
 	fm_list_del(&m->in_group);
 	fm_list_add_tail(&to->members, &m->in_group);
 	m->group = to;
-	away_joined(b, m);
 	NOTE_GROUP(b, joined, to, now, NULL, m->client->pid, 0, 0);
 	memory_reset_group(to);
 	demand_joined(b, m);

@@ -254,9 +254,8 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
 /* away.c */
-void away_begin(struct memory *m);                             /* a ledger is known */
-void away_joined(struct fm_bridge *b, const struct member *m); /* it is in another group now */
-uint64_t away_run(struct fm_bridge *b, uint64_t now);          /* returns when to call again */
+void away_begin(struct memory *m);                    /* a ledger is known */
+uint64_t away_run(struct fm_bridge *b, uint64_t now); /* returns when to call again */
 /* What the group's clients are asked for, without that being a wish by hand. */
 void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what);
 /* Another group of a process of this group that may run: all of the process would rest. Or NULL. */

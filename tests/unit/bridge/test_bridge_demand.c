@@ -286,6 +286,34 @@ static void idle_for_as_long_as_the_hint_says(void **state)
 	free_all(w, a, z);
 }
 
+/* A client that comes to a group whose memory is out has its own put out. */
+static void who_comes_later_goes_out_too(void **state)
+{
+	struct world *w = *state;
+	struct client late = {0};
+	struct fm_ledger *a, *l;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	assert_int_equal(name_group(w, &w->a, 0, "out"), 0);
+	give_hint(w, &w->a, FM_HINT_IDLE_OUT, FM_S);
+	until(w, a, FM_MEM_OUT, 5 * FM_S);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(attach(w, &late, ALICE, 55, "late"), 0);
+	l = give_ledger(w, &late, 100);
+	late.wakes = 0;
+	assert_int_equal(name_group(w, &late, 0, "out"), 0);
+	assert_true(late.wakes);
+	assert_int_equal(wish(l), FM_MEM_OUT);
+	fm_bridge_detach(w->b, late.c, w->now);
+	fm_board_unmap(late.board);
+	fm_ledger_unmap(l);
+	fm_bridge_detach(w->b, w->a.c, w->now);
+	assert_int_equal(attach(w, &w->a, ALICE, 33, "alpha"), 0);
+	fm_ledger_unmap(a);
+}
+
 /* One that says again and again that it has moved a little keeps nobody waiting. */
 static void false_progress_is_not_waited_for(void **state)
 {
@@ -384,6 +412,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(they_do_not_throw_each_other_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_lower_waits_for_the_higher, setup, teardown),
 		cmocka_unit_test_setup_teardown(idle_for_as_long_as_the_hint_says, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_comes_later_goes_out_too, setup, teardown),
 		cmocka_unit_test_setup_teardown(false_progress_is_not_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_that_stands_keeps_nobody_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(lies_keep_nobody_out, setup, teardown),
