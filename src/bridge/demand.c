@@ -189,6 +189,8 @@ static uint64_t follow_coming(struct fm_bridge *b, struct fm_bridge_group *g, ui
 	}
 	if (!progresses(&g->demand, a.host, now) && others_wait(b, g)) {
 		put(g, PLACE_GOING, now);
+		end_need(g, now);
+		g->demand.needs = now; /* behind the others */
 		g->demand.apart = now + APART / 5;
 		away_tell(b, g, FM_MEM_OUT);
 	}

@@ -314,6 +314,37 @@ static void who_comes_later_goes_out_too(void **state)
 	fm_ledger_unmap(a);
 }
 
+/* Two that never come in take turns, and do not keep out a third. */
+static void who_does_not_come_in_waits_behind_others(void **state)
+{
+	struct world *w = *state;
+	struct client *c[3] = {&w->a, &w->z, &(struct client){0}};
+	struct fm_ledger *l[3];
+
+	two_on_a_device(w);
+	assert_int_equal(attach(w, c[2], ALICE, 55, "third"), 0);
+	assert_int_equal(add_queue(w, c[2], 0), 0);
+	for (int i = 0; i < 3; i++) {
+		l[i] = give_ledger(w, c[i], 300);
+		give_hint(w, c[i], FM_HINT_IDLE_OUT, FM_S);
+	}
+	for (int i = 0; i < 3; i++) {
+		until(w, l[i], FM_MEM_OUT, 5 * FM_S);
+		went_out(l[i]);
+	}
+	pass(w, 10 * FM_MS);
+	for (int i = 0; i < 3; i++) {
+		atomic_store(&l[i]->device[0].misses, 1);
+		mem_bell(w, c[i]);
+		pass(w, 100 * FM_MS);
+	}
+	until(w, l[2], FM_MEM_IN, 10 * FM_S);
+	fm_bridge_detach(w->b, c[2]->c, w->now);
+	fm_board_unmap(c[2]->board);
+	fm_ledger_unmap(l[2]);
+	free_all(w, l[0], l[1]);
+}
+
 /* One that says again and again that it has moved a little keeps nobody waiting. */
 static void false_progress_is_not_waited_for(void **state)
 {
@@ -413,6 +444,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(the_lower_waits_for_the_higher, setup, teardown),
 		cmocka_unit_test_setup_teardown(idle_for_as_long_as_the_hint_says, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_comes_later_goes_out_too, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			who_does_not_come_in_waits_behind_others, setup, teardown),
 		cmocka_unit_test_setup_teardown(false_progress_is_not_waited_for, setup, teardown),
 		cmocka_unit_test_setup_teardown(one_that_stands_keeps_nobody_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(lies_keep_nobody_out, setup, teardown),
