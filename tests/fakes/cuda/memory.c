@@ -417,6 +417,7 @@ fm_cu_result cuMemHostUnregister(void *p)
 {
 	struct fk_alloc **b;
 
+	fk_at("cuMemHostUnregister");
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter_ctx());
 	if (begins_at(p, FK_PINNED, true))

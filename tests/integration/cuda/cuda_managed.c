@@ -19,12 +19,16 @@
  *                front of the end of that one, it waits for a line
  *   near DEVICE  makes another device ready, without memory there
  *   other MS     a kernel that takes so long there, and then the first memory
+ *   beside MS    when host memory is given back, in another thread: a kernel that takes so long,
+ *                and a copy
  *   race N       N times: one thread frees a block, while another frees one in a stream
  */
 #include "../../fakes/cuda/fake_cuda.h"
 #include "base/util.h"
 #include "cuda_job.h"
 #include <pthread.h>
+#include <semaphore.h>
+#include <stdatomic.h>
 
 #define BLOCKS 64
 #define MIB    ((size_t)1 << 20)
@@ -301,6 +305,46 @@ static void do_other(struct job *j, int ms)
 	CU(cuCtxSetCurrent(j->c.ctx));
 }
 
+static struct {
+	fake_cuda_at_fn *at;
+	sem_t come;
+	_Atomic bool launched, inside;
+} wait;
+
+static void in_the_lock(void)
+{
+	atomic_store(&wait.inside, true);
+}
+
+/* Within the driver, which will wait for the device, in a thread of the shim's. It gives this
+ * program time to launch something there. */
+static void in_the_wait(void)
+{
+	sem_post(&wait.come);
+	for (int i = 0; i < 300 && !atomic_load(&wait.launched); i++)
+		usleep(1000);
+	wait.at("the wait for the device", in_the_lock);
+}
+
+static void do_beside(struct job *j, int ms)
+{
+	CUstream other = new_stream(CU_STREAM_NON_BLOCKING);
+	uint32_t word = 3;
+
+	sem_init(&wait.come, 0, 0);
+	*(void **)&wait.at = dlsym(driver_handle(), "fake_cuda_at");
+	wait.at("cuMemHostUnregister", in_the_wait);
+	while (sem_wait(&wait.come))
+		;
+	spin(&j->c, j->s, j->x, (uint64_t)ms * 1000000);
+	atomic_store(&wait.launched, true);
+	puts("launched");
+	while (!atomic_load(&wait.inside))
+		usleep(1000);
+	CU(cuMemcpyHtoDAsync_v2(j->arrived, &word, sizeof(word), other));
+	puts("copied");
+}
+
 struct racing {
 	struct job *j;
 	int n;
@@ -356,6 +400,7 @@ int main(int argc, char **argv)
 		{"leave", do_leave},
 		{"near", do_near},
 		{"other", do_other},
+		{"beside", do_beside},
 		{"race", do_race},
 		{0},
 	};

@@ -424,6 +424,21 @@ def first_memory_beside_work(stack):
     p.kill()
 
 
+def gives_host_memory_back_beside_launches(stack):
+    """The driver waits for the device in that, and what is launched might wait for the program."""
+    fermata = world(stack, FAKE_CUDA_LOCK=1, FERMATA_MEMORY_KEEP=0)
+    p = filled(fermata)
+    out(fermata, p)
+    back(fermata, p)
+    p.do("spin 1")
+    p.tell("beside 30000")
+    p.line("launched")
+    began = time.monotonic()
+    p.line("copied")
+    check(time.monotonic() - began < 20, "it waited for a kernel")
+    p.kill()
+
+
 def frees_while_another_frees(stack):
     """A block that is free when a stream has come so far stays until it has."""
     fermata = world(stack)
@@ -546,6 +561,7 @@ main(
     a_context_that_just_ends,
     another_device_meanwhile,
     first_memory_beside_work,
+    gives_host_memory_back_beside_launches,
     frees_while_another_frees,
     without_a_daemon,
     spins_meanwhile,

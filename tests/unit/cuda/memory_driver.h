@@ -46,6 +46,7 @@ static struct {
 	unsigned calls, fails_at;
 	bool failed;
 	char failed_name[32];
+	CUdevice refused; /* never reaches anything; 0: none */
 	unsigned reserve_most_shift; /* reservations of more fail */
 	bool stands;                 /* what is launched does not end */
 	bool makes_room;             /* one look later the device has room */
@@ -159,6 +160,9 @@ static fm_cu_result access_(
 
 	assert_true(h && dev.memory[h].at == at && dev.memory[h].size == size);
 	FAILS();
+	for (size_t i = 0; i < n; i++)
+		if (dev.refused && access[i].location.id == dev.refused)
+			return FM_CU_ERROR_INVALID_VALUE;
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(access[i].flags, FM_CU_MEMORY_READ_WRITE);
 		dev.memory[h].reaching |= 1u << access[i].location.id;

@@ -332,6 +332,25 @@ static void other_devices_reach_it_wherever_it_was(void **state)
 	end();
 }
 
+/* A device that cannot reach this memory does not keep it from coming in. */
+static void a_device_that_is_refused_changes_nothing(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	start(512 * MIB);
+	dev.refused = 4;
+	fill(p = get(130 * MIB), 130 * MIB);
+	assert_int_equal(fm_cu_arena_peer(a, 4), -EIO);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_arena_peer(a, 4), 0); /* nobody is asked */
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 130 * MIB);
+	end();
+}
+
 static void a_host_that_is_full_leaves_the_rest_on_the_device(void **state)
 {
 	CUdeviceptr p, q;
@@ -534,6 +553,7 @@ int main(void)
 		cmocka_unit_test(what_is_freed_on_the_host_does_not_come_back),
 		cmocka_unit_test(what_is_pinned_stays),
 		cmocka_unit_test(other_devices_reach_it_wherever_it_was),
+		cmocka_unit_test(a_device_that_is_refused_changes_nothing),
 		cmocka_unit_test(a_host_that_is_full_leaves_the_rest_on_the_device),
 		cmocka_unit_test(it_waits_for_room_on_the_device),
 		cmocka_unit_test(it_stops_where_it_is_told_to),

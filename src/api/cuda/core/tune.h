@@ -85,6 +85,9 @@
 /* [time] Digests of memory that goes out are ready after a few milliseconds. If they are not after
  * this time, something of the program is in front of them. */
 #define FM_CU_DIGEST_MOST (5 * FM_S)
+/* [segments] Host memory, 128 MiB each, goes back to the system in parts: 2 ms each. Larger: a
+ * launch that comes just then waits longer. */
+#define FM_CU_TRIM_SEGMENTS 4
 /* [bytes] Of host memory, so much is left to others. */
 #define FM_CU_HOST_LEFT ((uint64_t)256 << 20)
 

@@ -337,6 +337,8 @@ int fm_cu_arena_peer(struct fm_cu_arena *a, CUdevice device)
 	fm_list_each (c, &a->chunks, all)
 		if (!rc && c->reachable && a->cu->mem_access(c->at, fm_cu_chunk_size(c), &more, 1))
 			rc = -EIO;
+	if (rc == -EIO)
+		a->n_reaching--;
 	pthread_mutex_unlock(&a->lock);
 	return rc > 0 ? 0 : rc;
 }

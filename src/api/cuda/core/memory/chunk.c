@@ -48,6 +48,9 @@ static int map(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	}
 	if (!rc && !c->reachable) {
 		rc = a->cu->mem_access(c->at, size, a->reaching, a->n_reaching);
+		/* What another device reaches must not keep this one from its memory. */
+		if (rc && rc != FM_CU_ERROR_OUT_OF_MEMORY && a->n_reaching > 1)
+			rc = a->cu->mem_access(c->at, size, a->reaching, 1);
 		c->reachable = !rc;
 	}
 	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;

@@ -25,9 +25,10 @@ static void end_segment(struct fm_cu_host_pool *p, struct fm_cu_host_segment *s)
 }
 
 /* Memory that the driver still has registered must not be unmapped. */
-void fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu)
+bool fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu)
 {
 	struct fm_cu_host_segment **at = &p->segments, *s;
+	unsigned ended = 0;
 
 	while ((s = *at)) {
 		if (s->used || (cu && cu->host_unregister(s->at))) {
@@ -36,7 +37,10 @@ void fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu)
 		}
 		*at = s->next;
 		end_segment(p, s);
+		if (cu && ++ended == FM_CU_TRIM_SEGMENTS)
+			return true;
 	}
+	return false;
 }
 
 /* A child has nothing to do with it, and its writes must not move the pages that the device

@@ -45,9 +45,9 @@ static inline char *fm_cu_host_at(const struct fm_cu_host_run *run)
 {
 	return run->of->at + (size_t)run->first * ((size_t)2 << 20);
 }
-/* Free segments go back to the system. cu NULL: the context is gone, and with it what the driver
- * knew of them. */
-void fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu);
+/* Free segments go back to the system, some of them at a time. True: there may be more. cu NULL:
+ * all of them, for the context is gone, and with it what the driver knew of them. */
+bool fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu);
 
 /* Half of the machine's memory. */
 uint64_t fm_cu_host_most(void);

@@ -418,20 +418,20 @@ int fm_cu_move_in(struct fm_cu_move *m)
 	return rc;
 }
 
-bool fm_cu_move_trim(struct fm_cu_move *m)
+enum fm_cu_trimmed fm_cu_move_trim(struct fm_cu_move *m)
 {
 	struct fm_cu_arena *a = m->a;
-	bool left;
+	bool more, left;
 
 	if (!enter(m))
-		return true;
+		return FM_CU_TRIM_KEEPS;
 	pthread_mutex_lock(&a->lock);
 	if (!a->host.has_room(a->host.bytes))
 		while (drop_a_copy(a))
 			;
-	fm_cu_host_trim(&a->host, a->cu);
+	more = fm_cu_host_trim(&a->host, a->cu);
 	left = a->host.bytes;
 	pthread_mutex_unlock(&a->lock);
 	leave(m);
-	return left;
+	return more ? FM_CU_TRIM_MORE : left ? FM_CU_TRIM_KEEPS : FM_CU_TRIM_ALL;
 }

@@ -43,5 +43,11 @@ int fm_cu_move_out(struct fm_cu_move *m);
 /* 0: all of it is in. -ENOMEM: the device has no room, and it does not go on. -ECANCELED, -EIO. */
 int fm_cu_move_in(struct fm_cu_move *m);
 /* Host memory that holds nothing goes back to the system; so do copies of what is on the device, if
- * the machine does not have as much left again. True: there are still such copies. */
-bool fm_cu_move_trim(struct fm_cu_move *m);
+ * the machine does not have as much left again. The driver may wait for the device meanwhile, so
+ * nothing must be launched. */
+enum fm_cu_trimmed {
+	FM_CU_TRIM_ALL,   /* none is left; */
+	FM_CU_TRIM_KEEPS, /* there are still such copies; */
+	FM_CU_TRIM_MORE   /* this was a part: call it again */
+};
+enum fm_cu_trimmed fm_cu_move_trim(struct fm_cu_move *m);

@@ -197,11 +197,13 @@ static FM_COLD void make_ready(struct fm_cuda_managed *m, const struct fm_cuda_m
 {
 	struct fm_cu_turnstile *t;
 	struct fm_cu_arena *a;
+	unsigned shard;
 	bool kept;
 	FM_NO_CANCEL;
 
 	fm_cu_turnstile(at->ctx, true);
 	t = fm_cuda_wait_begin(at->ctx);
+	shard = fm_rest_call_begin(at->c); /* without queues there is nothing to wait for */
 	kept = may_keep(at->ctx);
 	pthread_mutex_lock(&all.lock);
 	a = atomic_load(&m->arena);
@@ -210,6 +212,7 @@ static FM_COLD void make_ready(struct fm_cuda_managed *m, const struct fm_cuda_m
 	else if (!fm_cu_arena_context(a))
 		fm_cu_arena_context_is(a, at->ctx, kept);
 	pthread_mutex_unlock(&all.lock);
+	fm_rest_call_end(at->c, shard);
 	fm_cu_wait_end(t);
 }
 

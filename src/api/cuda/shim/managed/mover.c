@@ -36,6 +36,8 @@
  * at this often, until it has no work. */
 #define HOST_KEPT (10 * FM_S)
 #define TRIM_LOOK FM_S
+/* [time] Between two parts of it: launches go on there. */
+#define TRIM_NEXT (50 * FM_MS)
 
 static struct {
 	pthread_mutex_t lock; /* while memory moves; and what follows */
@@ -208,28 +210,39 @@ static int move_all(int (*move)(struct fm_cu_move *m))
 	return g.rc;
 }
 
-static void trim_one(struct fm_cuda_managed *m, void *left)
+static void trim_one(struct fm_cuda_managed *m, void *trimmed)
 {
-	if (moves.move[m->dev])
-		*(bool *)left |= fm_cu_move_trim(moves.move[m->dev]);
+	enum fm_cu_trimmed *all = trimmed, one;
+
+	if (!moves.move[m->dev])
+		return;
+	one = fm_cu_move_trim(moves.move[m->dev]);
+	*all = FM_MAX(*all, one);
 }
 
 /* Memory of the host goes back to the system a while after it was used last. The driver waits for
- * all of the device before it lets go of it, so this is for a moment without work. */
+ * all of the device before it lets go of it, and keeps others out. So this is for a moment without
+ * work, and launches wait outside meanwhile: what they launch might wait for who is kept out. */
 static uint64_t trim(void)
 {
+	enum fm_cu_trimmed trimmed = FM_CU_TRIM_MORE;
 	uint64_t now = fm_now();
-	bool left = false;
 
 	if (!moves.trim_at)
 		return FM_NEVER;
 	if (now < moves.trim_at)
 		return moves.trim_at - now;
-	if (works())
+	if (works() || !fm_cu_keep_out(true))
 		return TRIM_LOOK;
-	fm_cuda_managed_each(trim_one, &left);
-	moves.trim_at = left ? now + HOST_KEPT : 0;
-	return left ? HOST_KEPT : FM_NEVER;
+	if (!works()) {
+		trimmed = FM_CU_TRIM_ALL;
+		fm_cuda_managed_each(trim_one, &trimmed);
+	}
+	fm_cu_keep_out(false);
+	if (trimmed == FM_CU_TRIM_MORE)
+		return TRIM_NEXT;
+	moves.trim_at = trimmed == FM_CU_TRIM_KEEPS ? now + HOST_KEPT : 0;
+	return moves.trim_at ? HOST_KEPT : FM_NEVER;
 }
 
 /* --- out and in --- */

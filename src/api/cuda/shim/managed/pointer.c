@@ -218,14 +218,17 @@ fm_cu_result cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 	fm_cu_result rc = NEXT(cuCtxEnablePeerAccess, (peer, flags));
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	struct peer p = {.of = peer};
+	unsigned naming;
 
 	if (rc || fm_cu_inside || !fm_cuda_managed_wished() || !cu || !cu->ctx_get_device ||
 		cu->ctx_get_device(&p.dev))
 		return rc;
+	naming = fm_cuda_naming_begin(); /* the mover maps what is opened here */
 	pthread_mutex_lock(&peers.lock);
 	if (peers.n < FM_ARRAY_LEN(peers.one))
 		peers.one[peers.n++] = p;
 	fm_cuda_managed_each(open_one, &p);
 	pthread_mutex_unlock(&peers.lock);
+	fm_cuda_naming_end(naming);
 	return rc;
 }
