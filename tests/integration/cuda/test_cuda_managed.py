@@ -346,7 +346,7 @@ def two_that_do_not_fit(stack):
     """The second gets the memory of the first, which is out, and the first gets it back when the second is gone."""
     fermata = world(stack, FAKE_CUDA_CAPACITY="64M", FAKE_CUDA_DEVICE=os.path.join(
         stack.enter_context(tempfile.TemporaryDirectory()), "device"))
-    first = start(fermata, "--memory-pin")  # or it would go out by itself
+    first = start(fermata, "--memory-request", "50M")  # or it would go out by itself, as the second would
     first.do("alloc 40", "fill 1")
     second = start(fermata, "--memory-pin")
     second.do("alloc 40")

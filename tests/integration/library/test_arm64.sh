@@ -45,7 +45,7 @@ build()
 		"$tmp/unpack.c" -lm
 	newest=$(${cc%gcc}readelf -V "$tmp/lib/libfermata-cuda.so" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 	[ "$newest" = GLIBC_2.17 ] || fail "the shim needs $newest: $(${cc%gcc}nm -D "$tmp/lib/libfermata-cuda.so" | grep "@$newest" | tr "\n" " ")"
-	$cc $flags -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o "$tmp/lib/libcuda.so.1" tests/fakes/cuda/*.c "$tmp/unpack.c" -lm
+	$cc $flags -fPIC -shared -Wl,-Bsymbolic -Wl,-soname,libcuda.so.1 -o "$tmp/lib/libcuda.so.1" tests/fakes/cuda/*.c src/device/digest.c "$tmp/unpack.c" -lm
 	for set in $sets; do
 		$cc $flags -DCUDA_PTX="\"$SOURCE/tests/integration/cuda/cuda_kernels.ptx\"" -o "$tmp/$set" "$(find tests/integration -name "$set.c")"
 	done
@@ -64,11 +64,12 @@ table()
 	timeout 120 qemu-aarch64 -L "$root" -E LD_LIBRARY_PATH="$tmp/recorder:$root/lib" -E LD_PRELOAD="$tmp/lib/libfermata-cuda.so" "$tmp/cuda_table"
 }
 
-# Each call of the shim's table gives the driver its parameters, however many this processor has registers for.
+# Each call of the shim's table gives the driver its parameters, however many this processor has registers for. Those with a
+# structure by value are too wide for it.
 each_call()
 {
-	table </dev/null | awk '$1 == "entry" { print "call", $2, "link", (NF > 3 ? "own" : "default") }' >"$tmp/calls"
-	table <"$tmp/calls" | awk '$1 != "entry" && $1 != "ready"' >"$tmp/answers"
+	table </dev/null | awk '$1 == "entry" && $2 !~ /^cuIpcOpenMemHandle/ { print "call", $2, "link", (NF > 3 ? "own" : "default") }' >"$tmp/calls"
+	table <"$tmp/calls" | awk '$1 != "entry" && $1 != "ready" && $1 != "wide"' >"$tmp/answers"
 	echo "$(wc -l <"$tmp/answers") calls of the table"
 	paste -d ' ' "$tmp/calls" "$tmp/answers" | awk '/ ok$/ { n++ } ! / ok( differs 0 copied [0-9]+)?$/ { print; bad = 1 }
 		END { exit bad || n < 200 }' || fail "the driver was given something else"

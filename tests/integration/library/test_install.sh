@@ -164,7 +164,7 @@ nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* T \(fm_[a-z_]*\).*
 grep -o '\<fm_cuda_[a-z_]*(' "$prefix/include/fermata/cuda.h" | tr -d '(' | sort -u | grep -vx fm_cuda_callback >"$tmp/listed"
 cmp "$tmp/listed" "$tmp/exported" || fail "cuda.h and the shim differ"
 
-shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cu[A-Z]\|^fm_cuda_\|^dlsym$\|^dlerror$\|^ioctl$' || true)
+shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cu[A-Z]\|^fm_cuda_\|^dlsym$\|^dlerror$\|^ioctl$\|^nvmlDeviceGetMemoryInfo' || true)
 [ -z "$shown" ] || fail "CUDA's shim shows $shown"
 shown=$(nm -D --defined-only "$lib/libfermata-hip.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^hip[A-Z]\|^dlsym$\|^dlerror$' || true)
 [ -z "$shown" ] || fail "HIP's shim shows $shown"

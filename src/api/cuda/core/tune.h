@@ -91,6 +91,21 @@
 /* [bytes] Of host memory, so much is left to others. */
 #define FM_CU_HOST_LEFT ((uint64_t)256 << 20)
 
+/* [time] A rest that does not come within this time is given up, and the program goes on; */
+#define FM_CU_REST_MOST (2 * FM_S)
+/* [time] after this time it is tried again. */
+#define FM_CU_REST_AGAIN FM_S
+/* [time] While memory is out: between looks whether the process exits, or the daemon is gone. */
+#define FM_CU_OUT_LOOK (20 * FM_MS)
+/* [time] Between attempts to bring memory in where the device has no room. */
+#define FM_CU_ROOM_MOST (200 * FM_MS)
+/* [time] Memory of the host is kept for the next time for so long; after that the process is looked
+ * at this often, until it has no work. */
+#define FM_CU_HOST_KEPT (10 * FM_S)
+#define FM_CU_TRIM_LOOK FM_S
+/* [time] Between two parts of it: launches go on there. */
+#define FM_CU_TRIM_NEXT (50 * FM_MS)
+
 /* --- ends --- */
 
 /* [time] Another thread may get a new context at the address of an old one before the old one is

@@ -8,11 +8,14 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Pages of one go. */
 #define PAGES  8192u
 #define BLOCKS 8u /* of a page */
+/* GRND_NONBLOCK of headers that older machines lack. */
+#define NONBLOCK 1u
 
 struct fm_cu_digests {
 	const struct fm_cu_driver *cu;
@@ -36,7 +39,7 @@ static void draw_key(struct fm_digest_key *key)
 	uint64_t random[2] = {fm_now(), (uintptr_t)key};
 
 	/* Without random numbers it is a key all the same. */
-	if (getrandom(random, sizeof(random), GRND_NONBLOCK) < 0)
+	if (syscall(SYS_getrandom, random, sizeof(random), NONBLOCK) < 0)
 		random[1] ^= (uintptr_t)&random;
 	fm_digest_key(key, random);
 }

@@ -8,6 +8,7 @@
  * in; until then nothing of the process runs.
  */
 #include "api/cuda/core/memory/move.h"
+#include "api/cuda/core/tune.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
@@ -23,21 +24,6 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
-
-/* [time] A rest that does not come within this time is given up, and the program goes on; */
-#define REST_MOST (2 * FM_S)
-/* [time] after this time it is tried again. */
-#define AGAIN FM_S
-/* [time] While memory is out: between looks whether the process exits, or the daemon is gone. */
-#define OUT_LOOK (20 * FM_MS)
-/* [time] Between attempts to bring memory in where the device has no room. */
-#define ROOM_MOST (200 * FM_MS)
-/* [time] Memory of the host is kept for the next time for so long; after that the process is looked
- * at this often, until it has no work. */
-#define HOST_KEPT (10 * FM_S)
-#define TRIM_LOOK FM_S
-/* [time] Between two parts of it: launches go on there. */
-#define TRIM_NEXT (50 * FM_MS)
 
 static struct {
 	pthread_mutex_t lock; /* while memory moves; and what follows */
@@ -144,7 +130,7 @@ static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 		atomic_fetch_add(out ? &d->went_out : &d->came_in, bytes);
 	if (d)
 		atomic_fetch_add(&d->kept, kept);
-	moves.until = fm_add_sat(fm_now(), ROOM_MOST);
+	moves.until = fm_add_sat(fm_now(), FM_CU_ROOM_MOST);
 	fm_cuda_managed_tell(m);
 }
 
@@ -205,7 +191,7 @@ static int move_all(int (*move)(struct fm_cu_move *m))
 {
 	struct going g = {.move = move};
 
-	moves.until = fm_add_sat(fm_now(), ROOM_MOST);
+	moves.until = fm_add_sat(fm_now(), FM_CU_ROOM_MOST);
 	fm_cuda_managed_each(move_one, &g);
 	return g.rc;
 }
@@ -233,16 +219,16 @@ static uint64_t trim(void)
 	if (now < moves.trim_at)
 		return moves.trim_at - now;
 	if (works() || !fm_cu_keep_out(true))
-		return TRIM_LOOK;
+		return FM_CU_TRIM_LOOK;
 	if (!works()) {
 		trimmed = FM_CU_TRIM_ALL;
 		fm_cuda_managed_each(trim_one, &trimmed);
 	}
 	fm_cu_keep_out(false);
 	if (trimmed == FM_CU_TRIM_MORE)
-		return TRIM_NEXT;
-	moves.trim_at = trimmed == FM_CU_TRIM_KEEPS ? now + HOST_KEPT : 0;
-	return moves.trim_at ? HOST_KEPT : FM_NEVER;
+		return FM_CU_TRIM_NEXT;
+	moves.trim_at = trimmed == FM_CU_TRIM_KEEPS ? now + FM_CU_HOST_KEPT : 0;
+	return moves.trim_at ? FM_CU_HOST_KEPT : FM_NEVER;
 }
 
 /* --- out and in --- */
@@ -260,15 +246,15 @@ static uint64_t come_in(struct fm_client *c)
 		tell_missed(c, false);
 		fm_rest_end(c);
 		atomic_store(&moves.resting, false);
-		moves.trim_at = fm_now() + HOST_KEPT;
+		moves.trim_at = fm_now() + FM_CU_HOST_KEPT;
 		if (!moves.gave_up)
 			fm_cuda_managed_trouble(FM_MEM_FINE);
-		return HOST_KEPT;
+		return FM_CU_HOST_KEPT;
 	}
 	if (atomic_load(&moves.stop) || wanted_out(c))
 		return 0;
 	fm_cuda_managed_trouble(rc == -EIO ? FM_MEM_DRIVER : FM_MEM_DEVICE_FULL);
-	return rc == -EIO ? OUT_LOOK : 0;
+	return rc == -EIO ? FM_CU_OUT_LOOK : 0;
 }
 
 /* 0: at rest, and memory may be unmapped. -ECANCELED: it is not wished any more. -EBUSY. A rest in
@@ -276,7 +262,7 @@ static uint64_t come_in(struct fm_client *c)
 static int rest(struct fm_client *c)
 {
 	bool resting = atomic_load(&moves.resting), began = resting;
-	uint64_t deadline = fm_add_sat(fm_now(), REST_MOST);
+	uint64_t deadline = fm_add_sat(fm_now(), FM_CU_REST_MOST);
 	struct fm_err why = {0};
 	int rc = -EAGAIN;
 
@@ -308,13 +294,13 @@ static uint64_t go_out(struct fm_client *c)
 	}
 	if (moves.full) {
 		tell_missed(c, fm_rest_is_missed(c) || fm_cu_waits_outside() || works());
-		return OUT_LOOK;
+		return FM_CU_OUT_LOOK;
 	}
 	rc = rest(c);
 	if (rc == -EBUSY)
 		fm_cuda_managed_trouble(FM_MEM_NO_REST);
 	if (rc)
-		return rc == -ECANCELED ? 0 : AGAIN;
+		return rc == -ECANCELED ? 0 : FM_CU_REST_AGAIN;
 	atomic_store(&moves.resting, true);
 	rc = move_all(fm_cu_move_out);
 	if (rc == -ECANCELED)
@@ -324,7 +310,7 @@ static uint64_t go_out(struct fm_client *c)
 	fm_cuda_managed_trouble(rc == -EIO      ? FM_MEM_DRIVER
 				: rc == -ENOMEM ? FM_MEM_HOST_FULL
 						: FM_MEM_FINE);
-	return moves.gave_up ? come_in(c) : OUT_LOOK;
+	return moves.gave_up ? come_in(c) : FM_CU_OUT_LOOK;
 }
 
 /* When to look again, if nobody asks. */
