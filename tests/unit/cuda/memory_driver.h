@@ -46,7 +46,7 @@ static struct {
 	unsigned calls, fails_at;
 	bool failed;
 	char failed_name[32];
-	CUdevice refused; /* never reaches anything; 0: none */
+	CUdevice refused;            /* never reaches anything; 0: none */
 	unsigned reserve_most_shift; /* reservations of more fail */
 	bool stands;                 /* what is launched does not end */
 	bool makes_room;             /* one look later the device has room */
