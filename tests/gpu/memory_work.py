@@ -55,7 +55,7 @@ def fill():
         except torch.OutOfMemoryError as e:
             error = str(e).splitlines()[0]
     reached = torch.cuda.memory_reserved()
-    right = all(int(b.sum(dtype=torch.int64)) == i % 251 * 64 * MIB for i, b in enumerate(blocks))
+    right = all(int(b.cpu().sum(dtype=torch.int64)) == i % 251 * 64 * MIB for i, b in enumerate(blocks))
     del blocks[::2]
     torch.cuda.empty_cache()
     kept = torch.cuda.memory_reserved()

@@ -98,9 +98,10 @@ def committed(fermata, pid):
 def counted_as_nvml_counts(stack):
     """Contexts included, but not the code that a program loads: what is counted is never more, and nearly all of it."""
     fermata = Fermata(stack)
-    programs = [fermata.program(work("hold", mib), "--memory-limit", "16G") for mib in (1024, 3072)]
-    for p in programs:
-        p.line("{", seconds=200)
+    programs = []
+    for mib in (1024, 3072):  # one after the other: a context is measured as the fall of the device's free memory
+        programs.append(fermata.program(work("hold", mib), "--memory-limit", "16G"))
+        programs[-1].line("{", seconds=200)
     nvml = by_nvml()
     if not all(p.pid in nvml for p in programs):
         raise Skip("NVML does not know processes by the numbers that they have here")
@@ -152,6 +153,8 @@ def out_and_in_at_random(stack):
     programs = [fermata.program(work("rounds"), "--memory", cls=Program) for _ in range(PROGRAMS)]
     for p in programs:
         p.line("round 0 ", seconds=300)
+        kinds = [m["kinds"] for m in fermata.group(p.pid)["memory"]]
+        check(sum(k.get("movable", 0) for k in kinds) > 100 * MIB, f"nothing of it may move: {kinds}")
     rng, steer, n = random.Random(3), Out(stack, fermata), 0
     end = time.monotonic() + 150
     while n < OUTS and time.monotonic() < end:
