@@ -6,9 +6,9 @@
 #include "base/parse.h"
 #include "base/util.h"
 #include "bench/driver.h"
+#include "cli/commands.h"
 #include "cmd/own_daemon.h"
 #include "cmd/progress.h"
-#include "commands.h"
 #include <errno.h>
 #include <string.h>
 

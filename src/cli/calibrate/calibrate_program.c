@@ -5,8 +5,8 @@
 #include "base/util.h"
 #include "bench/driver.h"
 #include "calibrate.h"
+#include "cli/commands.h"
 #include "cmd/place.h"
-#include "commands.h"
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
