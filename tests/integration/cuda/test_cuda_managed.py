@@ -14,7 +14,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import SANITIZE, Fermata, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
 
 MIB = 1 << 20
 
@@ -448,6 +448,8 @@ def frees_while_another_frees(stack):
 
 
 def without_a_daemon(stack):
+    if SANITIZE:
+        raise Skip("the sanitizer must come before what is preloaded")
     fermata = world(stack, start=False)
     p = Managed([program("cuda_managed")], env={**fermata.env, "FERMATA_MEMORY": "1",
                 "LD_PRELOAD": os.path.join(os.environ["BUILD"], "lib", "libfermata-cuda.so")})
@@ -507,6 +509,8 @@ def sets_see_the_same(stack):
 
 def sets_put_out_at_random(stack):
     """All of their memory goes out at any moment, again and again, until they end."""
+    if SANITIZE and os.environ.get("FERMATA_TEST_LONG") != "1":
+        raise Skip("takes minutes in a sanitized process: script/test --long")
     fermata = world(stack, FAKE_CUDA_DEVICES=2)
     rng, moves = random.Random(31), 0
     for name, argv, want in sets(fermata, "1"):
