@@ -58,6 +58,11 @@ enum fm_shares { FM_SHARES_NONE, FM_SHARES, FM_SHARES_FIRST };
  */
 enum fm_hold { FM_HOLD_NONE, FM_HOLD_STOPS, FM_HOLD_RESTS, FM_HOLD_GOES_ON };
 
+/* A rest of the process, in `rest': 0 while it is OPEN, else its epoch, and in the two lowest bits
+ * the state (xqueue/rest.h). A device that waits for zero waits in each other state. */
+enum fm_rest { FM_REST_OPEN, FM_REST_CLOSED, FM_REST_MOVING, FM_REST_MAPPING };
+#define FM_REST_STATE 3u
+
 /* One XQueue. */
 struct fm_slot {
 	/* Written by the daemon (or by local mode). */

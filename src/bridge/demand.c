@@ -27,8 +27,10 @@
 #define WAITING_LOOK (10 * FM_MS)
 /* The least time for which a group keeps its memory once that is in. */
 #define KEEPS (500 * FM_MS)
-/* Memory that does not move for so long counts as pinned, for the second time. */
-#define MOVES_WITHIN FM_S
+/* A group that does not come to rest for so long, or whose memory does not move for so long once it
+ * is at rest, counts as pinned, for the third time. */
+#define RESTS_WITHIN FM_S
+#define MOVES_WITHIN (10 * FM_S)
 /* And what has not moved by then, however it progresses: nothing else moves on the device
  * meanwhile, and what is left is a claim. */
 #define MOVES_MOST (30 * FM_S)
@@ -130,13 +132,28 @@ void demand_joined(struct fm_bridge *b, struct member *m)
 
 /* --- how far they are --- */
 
-/* What is left has to become less than it ever was. */
-static bool progresses(struct demand *x, uint64_t left, uint64_t now)
+/* Are all processes of the group that have something to move at rest? Each says so itself. */
+static bool rests(const struct fm_bridge_group *g)
+{
+	const struct member *m;
+
+	fm_list_each (m, &g->members, in_group) {
+		const struct memory *mem = demand_memory(m);
+		uint32_t word = CLAIM(m->client->board->rest);
+
+		if (mem && mem->managed && (word & FM_REST_STATE) < FM_REST_MOVING)
+			return false;
+	}
+	return true;
+}
+
+/* What is left has to become less than it ever was, within that time. */
+static bool progresses(struct demand *x, uint64_t left, uint64_t within, uint64_t now)
 {
 	if (left < x->left)
 		x->moved_at = now;
 	x->left = FM_MIN(x->left, left);
-	return now - x->moved_at < MOVES_WITHIN && now - x->at < MOVES_MOST;
+	return now - x->moved_at < within && now - x->at < MOVES_MOST;
 }
 
 static bool takes_too_long(const struct demand *x, uint64_t now)
@@ -153,7 +170,8 @@ static uint64_t follow_going(struct fm_bridge *b, struct fm_bridge_group *g, uin
 		put(g, PLACE_OUT, now);
 		return now;
 	}
-	if (a.trouble < FM_MEM_DRIVER && progresses(&g->demand, a.resident, now))
+	if (a.trouble < FM_MEM_DRIVER &&
+		progresses(&g->demand, a.resident, rests(g) ? MOVES_WITHIN : RESTS_WITHIN, now))
 		return now + MOVING_LOOK;
 	g->demand.apart =
 		now + (a.trouble >= FM_MEM_DRIVER || takes_too_long(&g->demand, now) ? APART_LONG
@@ -187,7 +205,7 @@ static uint64_t follow_coming(struct fm_bridge *b, struct fm_bridge_group *g, ui
 		g->demand.keeps = now + FM_MAX(2 * took, (uint64_t)KEEPS);
 		return now;
 	}
-	if (!progresses(&g->demand, a.host, now) && others_wait(b, g)) {
+	if (!progresses(&g->demand, a.host, RESTS_WITHIN, now) && others_wait(b, g)) {
 		put(g, PLACE_GOING, now);
 		end_need(g, now);
 		g->demand.needs = now; /* behind the others */
@@ -234,7 +252,7 @@ static uint64_t follow_here(struct fm_bridge *b, struct fm_bridge_group *g, uint
 		return now;
 	if (!after)
 		return FM_NEVER;
-	if (demand_busy(g) || demand_stays(g, NULL, now))
+	if (demand_busy(g) || g->demand.apart > now || demand_stays(g, NULL, now))
 		return now + FM_MAX(after, (uint64_t)WAITING_LOOK);
 	at = demand_idle_since(g, now) + after;
 	if (at > now)
@@ -314,6 +332,7 @@ static uint64_t serve_lack(
 	capacity = memory_capacity(b, r->dev);
 	used = demand_used(b, r->dev, now);
 	used = fm_sub_sat(used + bytes, capacity);
+	need.patience = r->lack_at + LACK_MOST;
 	need.least = FM_MIN(used, bytes);
 	need.want = need.least && !r->lack_again ? need.least : bytes;
 	if (demand_choose(&need)) {

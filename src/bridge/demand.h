@@ -38,7 +38,7 @@ bool demand_wants(const struct fm_bridge_group *g);
 bool demand_busy(const struct fm_bridge_group *g);
 /* The end of the last work of a group that has none now. */
 uint64_t demand_idle_since(const struct fm_bridge_group *g, uint64_t now);
-/* Does the group's memory stay, whatever happens? */
+/* Does the group's memory stay, whatever happens? Whether it is `apart' is not looked at. */
 bool demand_stays(const struct fm_bridge_group *g, const struct bdevice *d, uint64_t now);
 /* Has the policy chosen the group on that device, although it is held? */
 bool demand_chosen(const struct fm_bridge_group *g, const struct bdevice *d);
@@ -50,6 +50,9 @@ struct need {
 	struct fm_bridge_group *g;
 	const struct bdevice *d;
 	uint64_t want, least, now;
+	/* Until then it can wait for a group that has not gone out in time, and is asked again
+	 * later. 0: such groups stay. */
+	uint64_t patience;
 	/* Answers. when: another answer is to be expected then. later: what those have that may go
 	 * some time, but not now. */
 	uint64_t when, later;

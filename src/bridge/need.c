@@ -170,7 +170,7 @@ bool demand_stays(const struct fm_bridge_group *g, const struct bdevice *d, uint
 	int64_t request = demand_hint(g, FM_HINT_MEMORY_REQUEST);
 	struct fm_bridge_away a;
 
-	if (g->demand.place != PLACE_HERE || g->away != FM_MEM_STAY || g->demand.apart > now ||
+	if (g->demand.place != PLACE_HERE || g->away != FM_MEM_STAY ||
 		demand_hint(g, FM_HINT_MEMORY_PIN))
 		return true;
 	if (d && request > 0 && demand_sizes(g, d).all <= (uint64_t)request)
@@ -220,11 +220,14 @@ static unsigned find_victims(struct need *need, struct victim *v)
 
 		if (n == VICTIMS_MOST || g == need->g || demand_stays(g, need->d, need->now))
 			continue;
+		if (g->demand.apart > need->now && g->demand.apart > need->patience)
+			continue;
 		*is = (struct victim){.group = g, .bytes = demand_sizes(g, need->d).here};
 		if (!is->bytes)
 			continue;
 		look_at_state(is, g, need->now);
 		is->keeps = is->state == VICTIM_IDLE ? 0 : g->demand.keeps;
+		is->keeps = FM_MAX(is->keeps, g->demand.apart);
 		if (is->state == VICTIM_RUNS && !goes_before(need->g, g, need->d))
 			need->later = fm_add_sat(need->later, is->bytes);
 		else

@@ -40,15 +40,11 @@
  */
 #pragma once
 #include "base/err.h"
+#include "board/board.h"
 #include "tune.h"
 #include <stdbool.h>
 
 struct fm_client;
-
-/* The word of the board: 0 while it is OPEN, else its epoch, and in the two lowest bits the state.
- * A device that waits for zero waits in each other state. */
-enum fm_rest { FM_REST_OPEN, FM_REST_CLOSED, FM_REST_MOVING, FM_REST_MAPPING };
-#define FM_REST_STATE 3u
 
 /* Has the process been made so that it can rest? */
 bool fm_rest_able(const struct fm_client *c);

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Fermata, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, program
 
 MIB = 1 << 20
 
@@ -183,8 +183,6 @@ def one_that_is_stopped(stack):
 
 def the_daemon_dies(stack):
     """Those whose memory is out bring it in when there is room."""
-    if SANITIZE:
-        raise Skip("a sanitized program comes to rest too slowly for the second in which it is asked to")
     fermata = world(stack)
     p = start(fermata)
     p.do("alloc 60", "fill 1")
@@ -202,8 +200,6 @@ def the_daemon_dies(stack):
 
 def another_daemon_takes_over(stack):
     """It finds memory that is out, and goes on by turns."""
-    if SANITIZE:
-        raise Skip("a sanitized program comes to rest too slowly for the second in which it is asked to")
     fermata = world(stack)
     p = start(fermata)
     p.do("alloc 60", "fill 1")

@@ -197,6 +197,55 @@ static void what_does_not_move_is_left_alone(void **state)
 	free_all(w, a, z);
 }
 
+/* The allocation that tries again waits until the other is asked once more. */
+static void what_is_slow_to_rest_is_asked_again(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	pass(w, 1100 * FM_MS);
+	assert_int_equal(answer(z, number), 1);
+	assert_int_equal(wish(a), FM_MEM_STAY);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	assert_int_equal(answer(z, number), 0);
+	until(w, a, FM_MEM_OUT, 6 * FM_S);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(answer(z, number), 1);
+	free_all(w, a, z);
+}
+
+/* Memory may take longer to move than a process to come to rest. */
+static void what_is_at_rest_has_longer(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	atomic_store(&w->a.board->rest, 4 | FM_REST_MOVING);
+	pass(w, 5 * FM_S);
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	assert_int_equal(answer(z, number), 0);
+	pass(w, 6 * FM_S);
+	assert_int_equal(wish(a), FM_MEM_STAY);
+	assert_true(answer(z, number) != 0);
+	free_all(w, a, z);
+}
+
 /* A group that came in keeps its memory for half a second while it works. */
 static void they_do_not_throw_each_other_out(void **state)
 {
@@ -440,6 +489,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			more_goes_where_the_driver_still_refuses, setup, teardown),
 		cmocka_unit_test_setup_teardown(what_does_not_move_is_left_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_is_slow_to_rest_is_asked_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_at_rest_has_longer, setup, teardown),
 		cmocka_unit_test_setup_teardown(they_do_not_throw_each_other_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_lower_waits_for_the_higher, setup, teardown),
 		cmocka_unit_test_setup_teardown(idle_for_as_long_as_the_hint_says, setup, teardown),
