@@ -2,7 +2,6 @@
 #include "base/cleanup.h"
 #include "base/parse.h"
 #include "cmd/ctl.h"
-#include "cmd/table.h"
 #include "commands.h"
 #include "policy/policy.h"
 #include "unread.h"
@@ -81,8 +80,6 @@ static const struct argp hint_argp = {
 static int send_to_groups(struct cli *cli, json_t *request, uint32_t hints)
 {
 	CLI_CLEAN_JSON json_t *reply = NULL;
-	json_t *g;
-	size_t i;
 	int rc;
 
 	if (!request) {
@@ -94,15 +91,7 @@ static int send_to_groups(struct cli *cli, json_t *request, uint32_t hints)
 		unread_tell(json_object_get(reply, "policy"), hints);
 	if (rc || cli->json)
 		return rc;
-	json_array_foreach (json_object_get(reply, "groups"), i, g) {
-		FM_CLEAN_FREE char *name = strdup(json_string_value(g) ?: "-");
-
-		if (!name)
-			return CLI_FAILED;
-		table_clean(name);
-		puts(name);
-	}
-	return CLI_OK;
+	return cli_print_names(json_object_get(reply, "groups"));
 }
 
 int cli_hint(struct cli *cli, int argc, char **argv)

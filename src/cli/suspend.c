@@ -6,7 +6,6 @@
 #include "board/ledger.h"
 #include "cmd/ctl.h"
 #include "cmd/progress.h"
-#include "cmd/table.h"
 #include "commands.h"
 #include <errno.h>
 #include <string.h>
@@ -175,20 +174,9 @@ static int wait_for_it(const struct request *r, json_t **last)
 
 static int print(const struct request *r, const json_t *reply)
 {
-	json_t *g;
-	size_t i;
-
 	if (r->cli->json)
 		return cli_print_json(reply);
-	json_array_foreach (json_object_get(reply, "groups"), i, g) {
-		FM_CLEAN_FREE char *name = strdup(json_string_value(g) ?: "-");
-
-		if (!name)
-			return CLI_FAILED;
-		table_clean(name);
-		puts(name);
-	}
-	return CLI_OK;
+	return cli_print_names(json_object_get(reply, "groups"));
 }
 
 static int send_it(const struct request *r)

@@ -91,6 +91,8 @@ int cli_report(const struct fm_err *err);
 
 /* Print a reply as JSON to stdout. */
 int cli_print_json(const json_t *value);
+/* Print a reply's array of names, one a line. */
+int cli_print_names(const json_t *names);
 
 /* One line to stdout where `policy`, of a reply, rules in the place of one that was dropped. */
 void cli_tell_fallback(const json_t *policy);

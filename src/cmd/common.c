@@ -159,6 +159,22 @@ int cli_print_json(const json_t *value)
 	return CLI_FAILED;
 }
 
+int cli_print_names(const json_t *names)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (names, i, one) {
+		FM_CLEAN_FREE char *name = strdup(json_string_value(one) ?: "-");
+
+		if (!name)
+			return CLI_FAILED;
+		table_clean(name);
+		puts(name);
+	}
+	return CLI_OK;
+}
+
 void cli_tell_fallback(const json_t *policy)
 {
 	const char *dropped = json_string_value(json_object_get(policy, "dropped"));
