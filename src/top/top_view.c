@@ -95,18 +95,12 @@ static void draw_title(struct top *t)
 	top_grid_right(g, 0, 0, g->columns, t->lost[0] ? TOP_BAD | TOP_BOLD : TOP_PLAIN, right);
 }
 
-/* Draws the part of the device that a group had. */
-static double share_on(const struct top_group *g, size_t device)
+/* Draws the parts of a device that groups with a mark have, each as `part' says, and behind them
+ * what others have: all is the sum. Of 1. */
+static void draw_bar(struct top *t, int row, int column, int width, const struct top_device *d,
+	double all,
+	double (*part)(const struct top *t, const struct top_device *d, const struct top_group *g))
 {
-	for (size_t i = 0; i < g->ents; i++)
-		if (g->ent[i].device == device)
-			return g->ent[i].n.share;
-	return 0;
-}
-
-static void draw_bar(struct top *t, int row, int column, int width, size_t device)
-{
-	const struct top_device *d = &t->model.now.device[device];
 	double sum = 0;
 	int at = 0, to;
 
@@ -116,13 +110,24 @@ static void draw_bar(struct top *t, int row, int column, int width, size_t devic
 				? top_model_find(&t->model, t->mark[m].uid, t->mark[m].name)
 				: NULL;
 
-		sum = FM_MIN(sum + (g ? share_on(g, device) : 0), 1.0);
+		sum = FM_MIN(sum + (g ? part(t, d, g) : 0), 1.0);
 		to = (int)lround(sum * width);
 		top_grid_bar(&t->grid, row, column + at, to - at, m + 1);
 		at = to;
 	}
-	to = (int)lround(FM_MAX(d->share, sum) * width);
+	to = (int)lround(FM_MIN(FM_MAX(all, sum), 1.0) * width);
 	top_grid_bar(&t->grid, row, column + at, to - at, 0);
+}
+
+/* Of its time. */
+static double time_on(const struct top *t, const struct top_device *d, const struct top_group *g)
+{
+	size_t device = (size_t)(d - t->model.now.device);
+
+	for (size_t i = 0; i < g->ents; i++)
+		if (g->ent[i].device == device)
+			return g->ent[i].n.share;
+	return 0;
 }
 
 static void draw_device(struct top *t, int row, size_t device, int name_width)
@@ -147,7 +152,7 @@ static void draw_device(struct top *t, int row, size_t device, int name_width)
 	bar = g->columns - name_width - used - 4;
 	if (bar >= 4) {
 		top_grid_text(g, row, name_width + 1, 1, TOP_PLAIN, "[");
-		draw_bar(t, row, name_width + 2, bar, device);
+		draw_bar(t, row, name_width + 2, bar, d, d->share, time_on);
 		top_grid_text(g, row, name_width + 2 + bar, 1, TOP_PLAIN, "]");
 	}
 	top_grid_right(g, row, g->columns - used, used, TOP_PLAIN, right);
@@ -164,35 +169,13 @@ const char *top_bytes(double bytes, char buf[16])
 	return buf;
 }
 
-static double part_on(const struct top_group *g, const char *device)
+/* Of its memory. */
+static double memory_on(const struct top *t, const struct top_device *d, const struct top_group *g)
 {
 	for (size_t i = 0; i < g->parts; i++)
-		if (!strcmp(g->part[i].device, device))
-			return g->part[i].n.resident;
+		if (!strcmp(g->part[i].device, d->key))
+			return g->part[i].n.resident / d->capacity;
 	return 0;
-}
-
-/* What is on the device: of the groups that have a mark, then of the others. */
-static void draw_memory_bar(
-	struct top *t, int row, int column, int width, const struct top_device *d)
-{
-	double sum = 0;
-	int at = 0, to;
-
-	for (unsigned m = 0; m < TOP_MARKS; m++) {
-		const struct top_group *g =
-			t->mark[m].name[0]
-				? top_model_find(&t->model, t->mark[m].uid, t->mark[m].name)
-				: NULL;
-
-		sum += g ? part_on(g, d->key) / d->capacity : 0;
-		to = (int)lround(FM_MIN(sum, 1.0) * width);
-		top_grid_bar(&t->grid, row, column + at, to - at, m + 1);
-		at = to;
-	}
-	to = (int)lround(FM_MIN(d->memory.resident / d->capacity, 1.0) * width);
-	if (to > at)
-		top_grid_bar(&t->grid, row, column + at, to - at, 0);
 }
 
 static void draw_memory(struct top *t, int row, size_t device, int name_width)
@@ -214,7 +197,8 @@ static void draw_memory(struct top *t, int row, size_t device, int name_width)
 	bar = g->columns - name_width - used - 4;
 	if (bar >= 4) {
 		top_grid_text(g, row, name_width + 1, 1, TOP_PLAIN, "[");
-		draw_memory_bar(t, row, name_width + 2, bar, d);
+		draw_bar(t, row, name_width + 2, bar, d, d->memory.resident / d->capacity,
+			memory_on);
 		top_grid_text(g, row, name_width + 2 + bar, 1, TOP_PLAIN, "]");
 	}
 	top_grid_right(g, row, g->columns - used, used, TOP_PLAIN, right);
