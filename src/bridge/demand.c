@@ -416,7 +416,7 @@ static void bring_in(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t no
 	away_tell(b, g, FM_MEM_IN);
 }
 
-/* By the figures the device must have room for it; unless there is nobody who could ever go. */
+/* By the figures the device must have room for it; unless no group could ever go. */
 static uint64_t serve_next(
 	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
 {

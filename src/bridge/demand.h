@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What demand.c (which group's memory is where) and need.c (who needs what, and who may go) share.
+/* What demand.c (which group's memory is where) and need.c (what is needed, and which groups may
+ * go) share.
  */
 #pragma once
 #include "internal.h"

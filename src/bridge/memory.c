@@ -33,7 +33,7 @@ static uint64_t never_falling(uint64_t *is, uint64_t said)
 	return *is;
 }
 
-/* --- who shares a limit --- */
+/* --- what shares a limit --- */
 
 /* The group of the client's memory. Every client has one, from attach on. */
 static struct fm_bridge_group *own_group(const struct memory *m)

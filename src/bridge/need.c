@@ -83,7 +83,7 @@ uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
 	return sum;
 }
 
-/* --- who may go --- */
+/* --- which groups may go --- */
 
 static bool has_work(const struct ent *e)
 {

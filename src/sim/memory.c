@@ -397,7 +397,8 @@ static void hold(struct memory *mem, struct ent_memory *em)
 	m->rc = rc ? rc : m->rc;
 }
 
-/* Holding a group changes who runs, and that the plan; with gangs that may go on for ever. */
+/* Holding a group changes which group runs, and that changes the plan; with gangs that may go on
+ * for ever. */
 static bool may_plan(struct memory *mem)
 {
 	struct machine *m = mem->d->m;

@@ -57,5 +57,5 @@ void fm_account_room_end(struct fm_client *c, int dev, uint64_t until);
 /* Something in the ledger is to be looked at. */
 void fm_account_bell(struct fm_client *c);
 
-/* The row itself, for those who move memory. NULL: negative row. */
+/* The row itself, for code that moves memory. NULL: negative row. */
 struct fm_ledger_device *fm_account_row(struct fm_client *c, int dev);

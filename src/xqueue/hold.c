@@ -100,7 +100,7 @@ void fm_xq_hold(struct fm_xq *q, uint64_t est, uint64_t start)
 		bool run, waits;
 
 		pthread_mutex_lock(&x->lock);
-		run = fm_xq_may_run(q); /* who holds the lock sees whether this caller is held */
+		run = fm_xq_may_run(q); /* the lock's holder sees whether this caller is held */
 		if (!counted && atomic_load(&q->seg_n))
 			seal(q);
 		counted = true;

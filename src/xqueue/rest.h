@@ -2,7 +2,7 @@
 /*
  * Rest: a time in which the device runs nothing of this process, so that memory of the process
  * can be unmapped, mapped and copied. It is the process's own: a word of its board that only this
- * process writes, and for which the device itself waits at each gate. So whoever else opens gates
+ * process writes, and for which the device itself waits at each gate. So whatever else opens gates
  * (the daemon, its successor, the agent when there is no daemon, the program), the device passes
  * none of them before the process has ended the rest.
  *

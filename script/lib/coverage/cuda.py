@@ -23,7 +23,7 @@ LEFT_ALONE = [
      "cuMemsetD2D8 cuMemsetD2D16 cuMemsetD2D32 cuGLMapBufferObject cuGLMapBufferObjectAsync"),
     ("may wait in the driver for the other end of an EGL stream: it would count as work on the device meanwhile",
      "cuEGLStream*"),
-    ("memory of the host; who may use memory, and how: on no stream; some wait for the device",
+    ("memory of the host; which devices may use memory, and how: on no stream; some wait for the device",
      "cuMemAllocHost* cuMemSetAccess cuMemAdvise* cuMulticast* "
      "cuFlushGPUDirectRDMAWrites cuCtxResetPersistingL2Cache "
      "cuGLRegisterBufferObject cuGLUnregisterBufferObject"),

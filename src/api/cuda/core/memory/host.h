@@ -7,7 +7,7 @@
  *
  * What is free stays in the pool until fm_cu_host_trim().
  *
- * Locks: none; the arena's mover alone comes here, or who has stopped it.
+ * Locks: none; the arena's mover alone comes here, or the thread that has stopped it.
  */
 #pragma once
 #include "api/cuda/core/driver.h"

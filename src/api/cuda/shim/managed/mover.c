@@ -208,7 +208,8 @@ static void trim_one(struct fm_cuda_managed *m, void *trimmed)
 
 /* Memory of the host goes back to the system a while after it was used last. The driver waits for
  * all of the device before it lets go of it, and keeps others out. So this is for a moment without
- * work, and launches wait outside meanwhile: what they launch might wait for who is kept out. */
+ * work, and launches wait outside meanwhile: what they launch might wait for a call that is kept
+ * out. */
 static uint64_t trim(void)
 {
 	enum fm_cu_trimmed trimmed = FM_CU_TRIM_MORE;
