@@ -99,9 +99,10 @@ struct fm_client {
 	_Atomic unsigned ringing;
 	_Atomic bool link_broken; /* a message could not be sent: start afresh */
 
-	struct fm_rests *rests;        /* rest.h; NULL: this process does not rest */
-	bool unsure[FM_CLIENT_QUEUES]; /* of rests: work of a queue that is gone may not have ended.
-					  Under the lock */
+	struct fm_rests *rests; /* rest.h; NULL: this process does not rest */
+	/* Of rests: work of a queue that is gone may not have ended before the slot's progress is
+	 * so much. 0: it has. Under the lock. */
+	uint64_t unsure[FM_CLIENT_QUEUES];
 
 	_Atomic bool forked;        /* a child may hold copies of our descriptors */
 	_Atomic bool dead;          /* a forked child's copy of its parent's client */

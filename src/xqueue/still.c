@@ -167,10 +167,12 @@ static int look_at_all(struct fm_client *c, uint64_t since, struct fm_err *why)
 }
 
 /* A queue that was given back may have had work whose end was given up. The slot is not another's
- * before the device has passed its last gate. */
+ * before the device has said that all of it is over; what the slot counts is reset before that. */
 void fm_rest_left(struct fm_xq *q)
 {
-	q->client->unsure[q->slot_index] = finished(q) < atomic_load(&q->slot->begun);
+	uint64_t begun = atomic_load(&q->slot->begun);
+
+	q->client->unsure[q->slot_index] = finished(q) < begun ? begun : 0;
 }
 
 static int look_at_left(struct fm_client *c, struct fm_err *why)
@@ -179,12 +181,11 @@ static int look_at_left(struct fm_client *c, struct fm_err *why)
 
 	pthread_mutex_lock(&c->lock);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
-		struct fm_slot *s = &c->board->slot[i];
-
-		if (c->queue[i] || !c->unsure[i])
+		if (!c->unsure[i])
 			continue;
-		c->unsure[i] = fm_slot_progress(s) < atomic_load(&s->begun);
-		if (c->unsure[i])
+		if (fm_slot_progress(&c->board->slot[i]) >= c->unsure[i])
+			c->unsure[i] = 0;
+		else
 			rc = -EAGAIN;
 	}
 	pthread_mutex_unlock(&c->lock);

@@ -390,6 +390,27 @@ static void test_given_back_while_it_rests(void **state)
 	stop_device();
 }
 
+/* The device stands still for so long that the end of the work is given up. */
+static void test_given_back_and_not_over(void **state)
+{
+	struct fm_client *c = resting(WORDS);
+	struct fm_xq *q = new_queue(false, 0);
+
+	pause_device();
+	for (unsigned i = 0; i < 10; i++)
+		launch(q, i);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(fm_rest_begin(c, FM_NEVER, NULL), -EAGAIN);
+	assert_int_equal(begin(c, 0, NULL), -EBUSY);
+	w.pause = false;
+	eventually(w.n == 10);
+	come_to_rest(c);
+	assert_int_equal(fm_rest_end(c), 0);
+	stop_device();
+}
+
 /* --- it cannot --- */
 
 static void test_it_never_rests(void **state)
@@ -582,6 +603,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_what_comes_stands_at_own_gates),
 		cmocka_unit_test(test_what_comes_is_held),
 		cmocka_unit_test(test_given_back_while_it_rests),
+		cmocka_unit_test(test_given_back_and_not_over),
 		cmocka_unit_test(test_it_never_rests),
 		cmocka_unit_test(test_what_passes_no_queue),
 		cmocka_unit_test(test_what_passes_no_queue_waits),
