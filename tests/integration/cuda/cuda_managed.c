@@ -204,6 +204,16 @@ static void do_table(struct job *j, int n)
 		get(&table, "nobody knows it.");
 }
 
+/* Of a driver to come. */
+static void do_newer(struct job *j, int n)
+{
+	void *fn = NULL;
+
+	(void)j, (void)n;
+	if (cu.cuGetProcAddress_v2("cuMemsetD8Async", &fn, 99000, 0, &(int){0}) || !fn)
+		die("there is no newer function");
+}
+
 static void do_spin(struct job *j, int n)
 {
 	for (int i = 0; i < n; i++)
@@ -394,6 +404,7 @@ int main(int argc, char **argv)
 		{"words", do_words},
 		{"ipc", do_ipc},
 		{"table", do_table},
+		{"newer", do_newer},
 		{"spin", do_spin},
 		{"nodes", do_nodes},
 		{"end", do_end},

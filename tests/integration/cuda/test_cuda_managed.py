@@ -192,6 +192,24 @@ def pinned_memory_stays(stack):
     p.ends()
 
 
+def unknown_calls_pin(stack):
+    """A function of a newer driver's is handed out: before the first allocation, and with memory out."""
+    fermata = world(stack, FAKE_CUDA_NEW=1)
+    p = start(fermata)
+    p.do("newer 0", "alloc 7", "fill 1")
+    row = counters(fermata, p)
+    check(row["kinds"].get("unknown-call", 0) >= 7 * MIB and not row["movable_bytes"], row)
+    p.ends()
+    p = filled(fermata)
+    out(fermata, p)
+    p.do("newer 0")  # its memory comes in for that
+    row = counters(fermata, p)
+    check(row["kinds"].get("unknown-call", 0) >= 28 * MIB and not row["movable_bytes"], row)
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+
+
 def wished_memory_stays(stack):
     """memory-pin at the start pins for good; a wish that comes later holds while it is there."""
     fermata = world(stack)
@@ -550,6 +568,7 @@ main(
     manages_what_the_settings_name,
     refuses_ranks_and_drivers,
     pinned_memory_stays,
+    unknown_calls_pin,
     wished_memory_stays,
     refused_pin_is_none,
     exits_with_memory_out,

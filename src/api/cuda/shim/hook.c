@@ -5,6 +5,7 @@
  * the table, and tells us the driver's.
  */
 #include "hook.h"
+#include "api/cuda/newest.h"
 #include "api/cuda/shim/guard/guarded.h"
 #include "api/cuda/shim/guard/modules.h"
 #include "api/cuda/shim/managed/managed.h"
@@ -273,6 +274,13 @@ static struct fm_cuda_call *by_request(
 	return since > version || given(name, since, flags) == fn ? best : NULL;
 }
 
+/* It came after the newest version that the table knows. Nobody here can say whether it names
+ * memory. */
+static bool is_new(const char *name, const void *fn, int version, uint64_t flags)
+{
+	return version > FM_CUDA_NEWEST && given(name, FM_CUDA_NEWEST, flags) != fn;
+}
+
 static void replace(const char *name, void **fn, int version, uint64_t flags)
 {
 	struct fm_cuda_call *call;
@@ -282,6 +290,8 @@ static void replace(const char *name, void **fn, int version, uint64_t flags)
 	call = by_request(name, *fn, version, flags);
 	if (call)
 		*fn = use(call, *fn);
+	else if (FM_UNLIKELY(fm_cuda_managed_wished()) && is_new(name, *fn, version, flags))
+		fm_cuda_managed_pin_all(FM_MEM_PIN_UNKNOWN);
 }
 
 fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t flags)

@@ -83,14 +83,19 @@ static void pin_one(struct fm_cuda_managed *m, void *why)
 
 void fm_cuda_managed_pin_all(enum fm_mem_kind why)
 {
+	struct fm_client *c;
 	unsigned shard;
 
-	if (!fm_cuda_manages() || !fm_shim_has_client())
+	if (!fm_cuda_manages())
 		return;
-	shard = fm_rest_call_begin(fm_shim_has_client());
+	/* Before the client is looked for: what is made from now on is pinned by who makes it. */
 	atomic_store(&all_pinned, why);
+	c = fm_shim_has_client();
+	if (!c)
+		return;
+	shard = fm_rest_call_begin(c);
 	fm_cuda_managed_each(pin_one, &why);
-	fm_rest_call_end(fm_shim_has_client(), shard);
+	fm_rest_call_end(c, shard);
 	fm_cuda_managed_trouble(FM_MEM_PINNED_ALL);
 }
 
