@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A time in which no command of the program's may run, since memory is being moved: one that does
- * ends the program. What only orders others may. */
+ * ends the program. What only orders others may, and what gives memory of a pool back, which never
+ * moves. */
 #include "fake.h"
 
 static bool works(const struct fk_work *w)
 {
-	return w->run && w->what != FK_WORDS && w->what != FK_RECORD && w->what != FK_HOST &&
-	       w->what != FK_OURS;
+	switch (w->what) {
+	case FK_WORDS:
+	case FK_RECORD:
+	case FK_HOST:
+	case FK_OURS:
+	case FK_ALLOC:
+	case FK_FREE:
+		return false;
+	default:
+		return w->run;
+	}
 }
 
 void fk_freeze_begins(const struct fk_work *w)
