@@ -134,6 +134,7 @@ enum { /* CUpointer_attribute */
 	X(cuMemGetAllocationGranularity, cuMemGetAllocationGranularity, 10020, (size_t *size, const struct cu_chunk_prop *prop, int option)) \
 	X(cuMemGetAllocationPropertiesFromHandle, cuMemGetAllocationPropertiesFromHandle, 10020, (struct cu_chunk_prop *prop, cu_chunk chunk)) \
 	X(cuMemRetainAllocationHandle, cuMemRetainAllocationHandle, 11000, (cu_chunk *chunk, void *at)) \
+	X(cuGetExportTable, cuGetExportTable, 3000, (const void **table, const struct fm_cu_uuid *id)) \
 	X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, (void *handle, cu_chunk chunk, int type, unsigned long long flags)) \
 	X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, (cu_chunk *chunk, void *handle, int type)) \
 	X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, (void *handle, CUdeviceptr at, size_t size, int type, unsigned long long flags)) \

@@ -95,10 +95,19 @@ def goes_out_and_comes_back(stack):
     p.ends()
 
 
-def counters(fermata, p):
+def group(fermata, p):
     rows = json.loads(fermata.cli("ps", "--memory", "--json").stdout)
     rows = rows["groups"] if isinstance(rows, dict) else rows
-    return next(r["memory"][0] for r in rows if str(p.pid) in r["name"])
+    return next(r for r in rows if str(p.pid) in r["name"])
+
+
+def counters(fermata, p):
+    return group(fermata, p)["memory"][0]
+
+
+def pins(fermata, p):
+    """What keeps memory on the device, by name."""
+    return [(pin["kind"], pin["what"], pin["by"]) for pin in group(fermata, p).get("pins", [])]
 
 
 def keeps_what_has_not_changed(stack):
@@ -184,11 +193,52 @@ def pinned_memory_stays(stack):
     there = away(fermata, p)
     pinned = there["stays"] - before["stays"]
     check(pinned >= 3 * MIB and pinned + there["movable"] == before["movable"], there)
+    check(pins(fermata, p) == [("stream-words", "a word for a stream", "the program")], pins(fermata, p))
     out(fermata, p)
     there = away(fermata, p)
     check(there["stays"] - before["stays"] == pinned and there["host"] >= 20 * MIB and not there["resident"], there)
     back(fermata, p)
     p.do("check 1")
+    p.ends()
+
+
+NOBODY = b"nobody knows it."  # the fake driver's
+
+
+def text_of(uuid):
+    h = uuid.hex()
+    return "-".join((h[:8], h[8:12], h[12:16], h[16:20], h[20:]))
+
+
+def tables_pin(stack):
+    """A table of the driver's of which nothing is known pins all memory, also what comes later."""
+    fermata = world(stack)
+    p = filled(fermata)
+    p.do("table 1", "table 2")
+    check(not counters(fermata, p)["pinned_bytes"], counters(fermata, p))
+    p.do("table 0", "alloc 2")
+    row = counters(fermata, p)
+    check(row["kinds"].get("unknown-call", 0) >= 30 * MIB and not row["movable_bytes"], row)
+    check("no gate stops" in away(fermata, p)["trouble"], away(fermata, p))
+    uuid = text_of(NOBODY)
+    check(pins(fermata, p) == [("unknown-call", f"table {uuid}", "the program")], pins(fermata, p))
+    shown = f"pinned: unknown-call (table {uuid}, asked by the program)"
+    check(f"cuda_managed-{p.pid}: {shown}" in fermata.cli("ps", "--memory").stdout, fermata.cli("ps", "--memory").stdout)
+    why = fermata.cli("why", str(p.pid)).stdout
+    check(shown in why and f"FERMATA_MEMORY_TABLES={uuid} " in why, why)
+    p.do("fill 1", "check 1")
+    p.ends()
+    p = start(fermata)
+    p.do("table 0", "alloc 3")  # before there is any
+    check(not counters(fermata, p)["movable_bytes"] and len(pins(fermata, p)) == 1, group(fermata, p))
+    p.ends()
+
+
+def tables_for_which_the_user_answers(stack):
+    fermata = world(stack, FERMATA_MEMORY_TABLES=f"nonsense, {text_of(NOBODY)}")
+    p = filled(fermata)
+    p.do("table 0")
+    check(not counters(fermata, p)["pinned_bytes"] and not pins(fermata, p), counters(fermata, p))
     p.ends()
 
 
@@ -216,6 +266,7 @@ def wished_memory_stays(stack):
     p = filled(fermata, "--memory-pin")
     row = counters(fermata, p)
     check(row["kinds"].get("pinned", 0) >= 28 * MIB and not row["movable_bytes"], row)
+    check(pins(fermata, p) == [("pinned", "memory-pin", "")], pins(fermata, p))
     for pin in (1, 0):
         fermata.cli("hint", str(p.pid), f"memory-pin={pin}")
         r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
@@ -568,6 +619,8 @@ main(
     manages_what_the_settings_name,
     refuses_ranks_and_drivers,
     pinned_memory_stays,
+    tables_pin,
+    tables_for_which_the_user_answers,
     unknown_calls_pin,
     wished_memory_stays,
     refused_pin_is_none,

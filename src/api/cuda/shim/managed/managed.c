@@ -161,10 +161,10 @@ static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *a
 	}
 	atomic_store(&m->arena, a);
 	atomic_store(&fm_cuda_managed_any, true);
-	fm_cuda_managed_pin_new(m);
 	fm_cuda_managed_open(m);
 	if (atomic_load(&all.reached) <= (unsigned)at->dev)
 		atomic_store(&all.reached, (unsigned)at->dev + 1);
+	fm_cuda_managed_pin_new(m); /* last: who pins all has seen the arena, or is seen here */
 }
 
 static bool has_context(struct fm_cuda_managed *m)

@@ -70,8 +70,6 @@ void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why);
 void fm_cuda_managed_pin_all(enum fm_mem_kind why);
 void fm_cuda_managed_pin_new(struct fm_cuda_managed *m); /* a new arena */
 bool fm_cuda_managed_all_pinned(void);
-/* The program is given that table of the driver's functions. */
-void fm_cuda_managed_table(const struct fm_cu_uuid *id);
 /* Is a library loaded that reaches memory by ways of its own? Any thread but the agent. */
 bool fm_cuda_managed_engines(void);
 /* Does a tool that follows the program's memory look into it? */

@@ -10,6 +10,7 @@
 #include "xqueue/rest.h"
 #include <errno.h>
 #include <link.h>
+#include <stdio.h>
 
 /* --- what is loaded --- */
 
@@ -21,28 +22,96 @@ static const char *const tools[] = {"libsanitizer-"};
 struct names {
 	const char *const *name;
 	size_t n;
+	char found[FM_PIN_WHAT]; /* the first that is loaded */
 };
 
 static int is_one(struct dl_phdr_info *i, size_t size, void *arg)
 {
-	const struct names *names = arg;
+	struct names *names = arg;
 	const char *base = i->dlpi_name ? strrchr(i->dlpi_name, '/') : NULL;
 
 	(void)size;
-	for (size_t k = 0; base && k < names->n; k++)
-		if (!strncmp(base + 1, names->name[k], strlen(names->name[k])))
-			return 1;
+	for (size_t k = 0; base && k < names->n; k++) {
+		if (strncmp(base + 1, names->name[k], strlen(names->name[k])))
+			continue;
+		snprintf(names->found, sizeof(names->found), "%s", base + 1);
+		return 1;
+	}
 	return 0;
 }
 
 bool fm_cuda_managed_engines(void)
 {
-	return dl_iterate_phdr(is_one, &(struct names){engines, FM_ARRAY_LEN(engines)});
+	struct names names = {.name = engines, .n = FM_ARRAY_LEN(engines)};
+
+	if (!dl_iterate_phdr(is_one, &names))
+		return false;
+	fm_cuda_managed_named(FM_MEM_PIN_ENGINE, &(struct fm_cuda_pinner){.what = names.found});
+	return true;
 }
 
 bool fm_cuda_managed_tools(void)
 {
-	return dl_iterate_phdr(is_one, &(struct names){tools, FM_ARRAY_LEN(tools)});
+	struct names names = {.name = tools, .n = FM_ARRAY_LEN(tools)};
+
+	return dl_iterate_phdr(is_one, &names);
+}
+
+/* --- reasons by name --- */
+
+/* In whose code is that? */
+struct whose {
+	uintptr_t at;
+	char name[FM_PIN_BY];
+};
+
+static bool contains(const struct dl_phdr_info *i, uintptr_t at)
+{
+	for (unsigned k = 0; k < i->dlpi_phnum; k++)
+		if (i->dlpi_phdr[k].p_type == PT_LOAD &&
+			at - (i->dlpi_addr + i->dlpi_phdr[k].p_vaddr) < i->dlpi_phdr[k].p_memsz)
+			return true;
+	return false;
+}
+
+static int is_whose(struct dl_phdr_info *i, size_t size, void *arg)
+{
+	struct whose *w = arg;
+	const char *name = i->dlpi_name ?: "", *slash = strrchr(name, '/');
+
+	(void)size;
+	if (!contains(i, w->at))
+		return 0;
+	/* Where a call of the driver's own gets here, it is not known who made it. */
+	if (!contains(i, (uintptr_t)is_whose))
+		snprintf(w->name, sizeof(w->name), "%s",
+			slash   ? slash + 1
+			: *name ? name
+				: "the program");
+	return 1;
+}
+
+/* So far, for the ledgers of this process, which come later. */
+static struct fm_ledger_pins named;
+
+static void tell_named(void)
+{
+	struct fm_client *c = fm_shim_has_client();
+	struct fm_mem_pin pin;
+
+	for (unsigned i = 0; c && i < FM_LEDGER_PINS; i++)
+		if (fm_ledger_pinned(&named, i, &pin))
+			fm_account_pin(c, &pin);
+}
+
+void fm_cuda_managed_named(enum fm_mem_kind why, const struct fm_cuda_pinner *by)
+{
+	struct whose w = {.at = (uintptr_t)by->from};
+
+	if (by->from)
+		dl_iterate_phdr(is_whose, &w);
+	fm_ledger_pin(&named, why, by->what, w.name);
+	tell_named();
 }
 
 /* --- pins --- */
@@ -58,7 +127,7 @@ static void count_pinned(struct fm_cuda_managed *m, enum fm_mem_kind why, uint64
 }
 
 /* Waits for memory that is out. */
-void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why)
+void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why, const struct fm_cuda_pinner *by)
 {
 	struct fm_cu_block block;
 	struct fm_cuda_managed *m = fm_cuda_managed_find(p, &block);
@@ -71,6 +140,8 @@ void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why)
 	fm_cu_arena_pin(atomic_load(&m->arena), p, why, &bytes);
 	fm_rest_call_end(fm_shim_has_client(), shard);
 	count_pinned(m, why, bytes);
+	if (bytes)
+		fm_cuda_managed_named(why, by);
 }
 
 static void pin_one(struct fm_cuda_managed *m, void *why)
@@ -108,7 +179,9 @@ void fm_cuda_managed_pin_new(struct fm_cuda_managed *m)
 	if (!why && fm_client_hinted(fm_shim_has_client(), FM_HINT_MEMORY_PIN)) {
 		why = FM_MEM_PIN_WISH;
 		atomic_store(&all_pinned, why);
+		fm_cuda_managed_named(why, &(struct fm_cuda_pinner){.what = "memory-pin"});
 	}
+	tell_named();
 	if (why)
 		pin_one(m, &why);
 }
@@ -118,10 +191,11 @@ bool fm_cuda_managed_all_pinned(void)
 	return atomic_load(&all_pinned);
 }
 
-void fm_cuda_pins_words_slow(const union fm_cu_mem_op *ops, unsigned n)
+void fm_cuda_pins_words_slow(
+	const union fm_cu_mem_op *ops, unsigned n, const struct fm_cuda_pinner *by)
 {
 	for (unsigned i = 0; !fm_cu_inside && i < n; i++)
-		fm_cuda_managed_pin(ops[i].op.address, FM_MEM_PIN_WORDS);
+		fm_cuda_managed_pin(ops[i].op.address, FM_MEM_PIN_WORDS, by);
 }
 
 /* --- calls that name addresses --- */
@@ -137,34 +211,4 @@ unsigned fm_cuda_naming_begin_slow(void)
 void fm_cuda_naming_end_slow(unsigned begun)
 {
 	fm_rest_call_end(fm_shim_has_client(), begun - 1);
-}
-
-/* --- tables of the driver's that it hands out by an identifier --- */
-
-/* Those that each program of the runtime's uses, by what is known of them: none reaches memory. */
-static const struct fm_cu_uuid harmless[] = {
-	{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
-		0xf9}}, /* the runtime's interface, */
-	{{0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e, 0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d,
-		0xd9}}, /* how it begins, */
-	{{0xa0, 0x94, 0x79, 0x8c, 0x2e, 0x74, 0x2e, 0x74, 0x93, 0xf2, 0x08, 0x00, 0x20, 0x0c, 0x0a,
-		0x66}}, /* hooks of tools, */
-	{{0x42, 0xd8, 0x5a, 0x81, 0x23, 0xf6, 0xcb, 0x47, 0x82, 0x98, 0xf6, 0xe7, 0x8a, 0x3a, 0xec,
-		0xdc}}, /* what they keep for each thread, */
-	{{0xc6, 0x93, 0x33, 0x6e, 0x11, 0x21, 0xdf, 0x11, 0xa8, 0xc3, 0x68, 0xf3, 0x55, 0xd8, 0x95,
-		0x93}}, /* and for each context; */
-	{{0x26, 0x3e, 0x88, 0x60, 0x7c, 0xd2, 0x61, 0x43, 0x92, 0xf6, 0xbb, 0xd5, 0x00, 0x6d, 0xfa,
-		0x7e}}, /* checks of a context, */
-	{{0xd4, 0x08, 0x20, 0x55, 0xbd, 0xe6, 0x70, 0x4b, 0x8d, 0x34, 0xba, 0x12, 0x3c, 0x66, 0xe1,
-		0xf2}}, /* and of the driver; */
-	{{0x69, 0xa2, 0x8e, 0x9f, 0x24, 0x49, 0x8b, 0x47, 0xb0, 0x30, 0xc5, 0xda, 0x33, 0x0e, 0xa4,
-		0xe9}}, /* what NVML asks for when it begins */
-};
-
-void fm_cuda_managed_table(const struct fm_cu_uuid *id)
-{
-	for (size_t i = 0; i < FM_ARRAY_LEN(harmless); i++)
-		if (!memcmp(id, &harmless[i], sizeof(*id)))
-			return;
-	fm_cuda_managed_pin_all(FM_MEM_PIN_UNKNOWN);
 }

@@ -4,6 +4,7 @@
  * cuMemAlloc(), also while it is out. And calls after which something else reaches the memory: it
  * is pinned before them.
  */
+#include "api/cuda/core/memory/tables.h"
 #include "base/lockorder.h"
 #include "managed.h"
 #include "xqueue/rest.h"
@@ -167,12 +168,15 @@ fm_cu_result cuMemGetHandleForAddressRange(
 	return NEXT(cuMemGetHandleForAddressRange, (handle, p, size, type, flags));
 }
 
-/* The driver's own tables of functions: what is called in them is not seen. */
+/* The driver's own tables of functions: what is called in them is not seen. One that the driver
+ * does not have is no table. */
 fm_cu_result cuGetExportTable(const void **table, const struct fm_cu_uuid *id)
 {
-	if (id && !fm_cu_inside)
-		fm_cuda_managed_table(id);
-	return NEXT(cuGetExportTable, (table, id));
+	fm_cu_result rc = NEXT(cuGetExportTable, (table, id));
+
+	if (rc == FM_CU_SUCCESS && id && !fm_cu_inside && !fm_cu_table_harmless(id))
+		fm_cuda_managed_pin_all(FM_MEM_PIN_UNKNOWN);
+	return rc;
 }
 
 /* --- other devices --- */
