@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Identifiers of 16 bytes as people write and read them: "6bd5fb6c-5bf4-e74a-8987-d93912fd9df9", the
- * bytes in their order. Pure. */
+/* Identifiers of 16 bytes as people write and read them: "6bd5fb6c-5bf4-e74a-8987-d93912fd9df9",
+ * the bytes in their order. Pure. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

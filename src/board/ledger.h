@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define FM_LEDGER_MAGIC   0x44454c46u /* "FLED" */
-#define FM_LEDGER_VERSION 1
+#define FM_LEDGER_VERSION 2
 #define FM_LEDGER_DEVICES 16
 
 /* What memory is: X(ID, name). The first may move. Those of FM_MEM_PINNED are Fermata's to move and
@@ -136,6 +136,19 @@ struct fm_ledger_device {
 	_Atomic uint64_t roomed;
 };
 
+/* What pins memory, by name: what the program did ("table UUID", or a call), and in whose code (the
+ * name of a library, or ""). The client writes each once. */
+#define FM_LEDGER_PINS 8
+#define FM_PIN_WHAT    48
+#define FM_PIN_BY      48
+struct fm_ledger_pin {
+	_Atomic uint32_t kind; /* enum fm_mem_kind, one that is pinned; written last */
+	char what[FM_PIN_WHAT], by[FM_PIN_BY];
+};
+struct fm_ledger_pins {
+	struct fm_ledger_pin pin[FM_LEDGER_PINS];
+};
+
 struct fm_ledger {
 	/* Constant after creation. */
 	FM_LINE uint32_t magic;
@@ -145,6 +158,7 @@ struct fm_ledger {
 	uint32_t managed; /* 1: the client's memory is in the arena, and may move */
 
 	struct fm_ledger_device device[FM_LEDGER_DEVICES];
+	struct fm_ledger_pins pins; /* written by the client */
 };
 
 /* Client side: create a sealed ledger. *ledger is mapped, *fd to be sent to the daemon (or, with fd
@@ -187,6 +201,17 @@ uint32_t fm_ledger_lack(struct fm_ledger_device *row, uint64_t bytes);
 bool fm_ledger_roomed(const struct fm_ledger_device *row, uint32_t number, bool *room);
 /* Daemon side. Answers that request. */
 void fm_ledger_room(struct fm_ledger_device *row, uint32_t number, bool room);
+
+/* Pins, by name (ledger_pins.c). What is longer is cut. Client side: notes one, if it is not noted
+ * yet, and if there is room for it. Async-signal-safe; any threads. */
+void fm_ledger_pin(
+	struct fm_ledger_pins *pins, enum fm_mem_kind kind, const char *what, const char *by);
+/* Either side. Copies number i, where it is a pin, and makes it printable. */
+struct fm_mem_pin {
+	enum fm_mem_kind kind;
+	char what[FM_PIN_WHAT], by[FM_PIN_BY];
+};
+bool fm_ledger_pinned(const struct fm_ledger_pins *pins, unsigned i, struct fm_mem_pin *pin);
 
 const char *fm_mem_kind_name(enum fm_mem_kind kind);
 /* "" for FM_MEM_FINE, and for what is no trouble that is known. */

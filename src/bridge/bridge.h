@@ -227,6 +227,9 @@ struct fm_bmemory_info {
 };
 void fm_bridge_group_each_memory(struct fm_bridge_group *g,
 	void (*fn)(void *arg, const struct fm_bmemory_info *info), void *arg);
+/* What pins memory of the group's processes, by name, each once: as they say. Returns how many. */
+#define FM_BPINS 32
+unsigned fm_bridge_group_pins(const struct fm_bridge_group *g, struct fm_mem_pin pins[FM_BPINS]);
 /* 0: not known, or not set. host: beyond it and the device's memory no limit can be set. device: a
  * device counts as having no more. */
 struct fm_bridge_memory {

@@ -2,6 +2,7 @@
 #include "base/size.h"
 #include "base/util.h"
 #include "cmd/table.h"
+#include "pins.h"
 #include "ps.h"
 
 static void add_size(struct table *t, const json_t *m, const char *key)
@@ -75,7 +76,12 @@ int ps_show_memory(const json_t *groups)
 	}
 	if (table_print(&t))
 		return 1;
-	json_array_foreach (groups, i, g)
+	json_array_foreach (groups, i, g) {
+		char before[80];
+
 		show_troubles(g);
+		snprintf(before, sizeof(before), "%s: ", cli_str(g, "name"));
+		pins_show(g, before, false);
+	}
 	return 0;
 }

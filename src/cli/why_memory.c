@@ -2,6 +2,7 @@
 /* What was refused of a group's device memory, and what keeps it from moving. */
 #include "base/size.h"
 #include "cmd/table.h"
+#include "pins.h"
 #include "why.h"
 
 static void show(char *text)
@@ -60,4 +61,5 @@ void why_show_memory(const json_t *group)
 		if (json_object_get(m, "trouble"))
 			show_trouble(m);
 	}
+	pins_show(group, "memory stays on the device; ", true);
 }

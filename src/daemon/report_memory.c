@@ -109,9 +109,27 @@ void report_out(json_t *group, const struct fm_bridge_group *g, uint64_t now)
 	set(group, "out", o);
 }
 
+static void report_pins(json_t *group, const struct fm_bridge_group *g)
+{
+	struct fm_mem_pin pins[FM_BPINS];
+	unsigned n = fm_bridge_group_pins(g, pins);
+	json_t *list = json_array();
+
+	for (unsigned i = 0; i < n; i++)
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:s}", "kind", fm_mem_kind_name(pins[i].kind),
+				      "what", pins[i].what, "by", pins[i].by));
+	if (n)
+		set(group, "pins", list);
+	else
+		json_decref(list);
+}
+
 void report_memory(json_t *group, struct fm_bridge_group *g)
 {
 	json_t *list = json_array();
+
+	report_pins(group, g);
 
 	fm_bridge_group_each_memory(g, add_memory, list);
 	if (json_array_size(list))

@@ -15,6 +15,12 @@ struct fm_ledger_device *fm_account_row(struct fm_client *c, int dev)
 	return &l->device[dev];
 }
 
+void fm_account_pin(struct fm_client *c, const struct fm_mem_pin *pin)
+{
+	if (c->account.ledger && !atomic_load(&c->dead))
+		fm_ledger_pin(&c->account.ledger->pins, pin->kind, pin->what, pin->by);
+}
+
 /* --- the limit while there is no daemon --- */
 
 /* What this process is allowed by what it knows itself. */

@@ -57,5 +57,8 @@ void fm_account_room_end(struct fm_client *c, int dev, uint64_t until);
 /* Something in the ledger is to be looked at. */
 void fm_account_bell(struct fm_client *c);
 
+/* Something keeps memory of this process where it is: for people. */
+void fm_account_pin(struct fm_client *c, const struct fm_mem_pin *pin);
+
 /* The row itself, for code that moves memory. NULL: negative row. */
 struct fm_ledger_device *fm_account_row(struct fm_client *c, int dev);

@@ -117,12 +117,28 @@ static void see(void *arg, const struct fm_bmemory_info *i)
 	must(i->trouble < FM_MEM_TROUBLES && strlen(i->device) < FM_DEVKEY_MAX);
 }
 
+static void see_pins(const struct fm_bridge_group *g)
+{
+	struct fm_mem_pin pins[FM_BPINS];
+	unsigned n = fm_bridge_group_pins(g, pins);
+
+	must(n <= FM_BPINS);
+	for (unsigned i = 0; i < n; i++) {
+		must(fm_mem_pinned(pins[i].kind));
+		must(strlen(pins[i].what) < FM_PIN_WHAT && strlen(pins[i].by) < FM_PIN_BY);
+		for (const char *c = pins[i].what; *c; c++)
+			must(*c >= ' ' && *c <= '~');
+	}
+}
+
 static void look(struct world *w)
 {
 	struct fm_bridge_group *g = NULL;
 
-	while ((g = fm_bridge_group_next(w->b, g)))
+	while ((g = fm_bridge_group_next(w->b, g))) {
 		fm_bridge_group_each_memory(g, see, w);
+		see_pins(g);
+	}
 }
 
 static void scribble(struct world *w, struct input *in)
@@ -132,6 +148,10 @@ static void scribble(struct world *w, struct input *in)
 	uint64_t v = take_word(in);
 	char *at = (char *)&w->liar.mine->device[row < 128 ? 0 : row % FM_LEDGER_DEVICES];
 
+	if (row == 127) { /* the pins; their first words are kinds */
+		at = (char *)&w->liar.mine->pins;
+		words = sizeof(struct fm_ledger_pins) / 8;
+	}
 	memcpy(at + word % words * 8, &v, sizeof(v));
 }
 

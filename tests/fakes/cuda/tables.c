@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables by identifiers. The driver knows those that begin with one of these words; they are empty. */
+/* Tables by identifiers. The driver knows those that begin with one of these words; they are empty.
+ */
 #include "fake.h"
 #include <string.h>
 

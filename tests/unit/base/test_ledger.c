@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -158,6 +159,47 @@ static void troubles_have_a_text_and_a_remedy(void **state)
 	}
 }
 
+static void pins_are_noted_once_and_are_bounded(void **state)
+{
+	static struct fm_ledger_pins pins;
+	struct fm_mem_pin pin;
+	char longer[200], what[8];
+
+	memset(longer, 'x', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	for (unsigned i = 0; i < 3; i++)
+		fm_ledger_pin(&pins, FM_MEM_PIN_UNKNOWN, longer, "lib\033[2J.so");
+	assert_true(fm_ledger_pinned(&pins, 0, &pin));
+	assert_int_equal(pin.kind, FM_MEM_PIN_UNKNOWN);
+	assert_int_equal(strlen(pin.what), FM_PIN_WHAT - 1);
+	assert_string_equal(pin.by, "lib_[2J.so");
+	assert_false(fm_ledger_pinned(&pins, 1, &pin));
+	for (unsigned i = 0; i < 2 * FM_LEDGER_PINS; i++) {
+		snprintf(what, sizeof(what), "%u", i);
+		fm_ledger_pin(&pins, FM_MEM_PIN_WISH, what, "");
+	}
+	assert_true(fm_ledger_pinned(&pins, FM_LEDGER_PINS - 1, &pin));
+	assert_string_equal(pin.what, "6");
+}
+
+static void lying_pins_are_cut_and_left_out(void **state)
+{
+	static struct fm_ledger_pins pins;
+	struct fm_mem_pin pin;
+
+	memset(&pins, 0xff, sizeof(pins));
+	for (unsigned i = 0; i < FM_LEDGER_PINS; i++)
+		assert_false(fm_ledger_pinned(&pins, i, &pin));
+	atomic_store(&pins.pin[3].kind, FM_MEM_PIN_ENGINE);
+	atomic_store(&pins.pin[4].kind, FM_MEM_PLAIN);
+	atomic_store(&pins.pin[5].kind, FM_MEM_KINDS);
+	assert_true(fm_ledger_pinned(&pins, 3, &pin));
+	assert_int_equal(strlen(pin.what), FM_PIN_WHAT - 1);
+	assert_int_equal(strspn(pin.by, "_"), FM_PIN_BY - 1);
+	assert_false(fm_ledger_pinned(&pins, 4, &pin));
+	assert_false(fm_ledger_pinned(&pins, 5, &pin));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -167,6 +209,8 @@ int main(void)
 		cmocka_unit_test(child_after_fork_has_nothing),
 		cmocka_unit_test(kinds_have_names_and_some_are_pinned),
 		cmocka_unit_test(troubles_have_a_text_and_a_remedy),
+		cmocka_unit_test(pins_are_noted_once_and_are_bounded),
+		cmocka_unit_test(lying_pins_are_cut_and_left_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

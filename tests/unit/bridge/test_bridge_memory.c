@@ -379,6 +379,22 @@ static void lies_are_bounded(void **state)
 	assert_int_equal(p.of_a->answered, p.of_a->asked);
 }
 
+static void pins_of_all_its_processes_once_each(void **state)
+{
+	struct world *w = *state;
+	struct pair p = pair_up(w, 10 * GIB);
+	struct fm_mem_pin pins[FM_BPINS];
+
+	assert_int_equal(fm_bridge_group_pins(group_of(&w->a, 0), pins), 0);
+	fm_ledger_pin(&p.a.ledger->pins, FM_MEM_PIN_UNKNOWN, "table 1", "liba.so");
+	fm_ledger_pin(&p.z.ledger->pins, FM_MEM_PIN_UNKNOWN, "table 1", "liba.so");
+	fm_ledger_pin(&p.z.ledger->pins, FM_MEM_PIN_ENGINE, "libnvcuvid.so.1", "");
+	assert_int_equal(fm_bridge_group_pins(group_of(&w->a, 0), pins), 2);
+	assert_string_equal(pins[0].by, "liba.so");
+	assert_int_equal(pins[1].kind, FM_MEM_PIN_ENGINE);
+	assert_string_equal(pins[1].what, "libnvcuvid.so.1");
+}
+
 static void rows_that_are_none(void **state)
 {
 	struct world *w = *state;
@@ -490,6 +506,7 @@ int main(void)
 		CASE(what_leaves_no_longer_counts_but_its_counters_do),
 		CASE(lies_are_bounded),
 		CASE(lies_do_not_add_up_to_nothing),
+		CASE(pins_of_all_its_processes_once_each),
 		CASE(rows_that_are_none),
 		CASE(a_device_named_twice),
 		CASE(requests_fit_on_the_device_together),

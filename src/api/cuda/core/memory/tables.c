@@ -7,14 +7,16 @@
 
 /* What is in a table is public knowledge of projects that stand in for the driver or run its
  * programs elsewhere, which work with no more of it than is said here; who asks for it was seen in
- * the libraries of CUDA 13.0. Left out on purpose, as they reach memory, start work or make contexts
- * past the driver's calls: tables of profilers and debuggers (of memory, traps, counters), of video
- * engines, of DLSS, of contexts that no call makes, and the runtime within the driver (Windows). */
+ * the libraries of CUDA 13.0. Left out on purpose, as they reach memory, start work or make
+ * contexts past the driver's calls: tables of profilers and debuggers (of memory, traps, counters),
+ * of video engines, of DLSS, of contexts that no call makes, and the runtime within the driver
+ * (Windows). */
 static const struct fm_cu_uuid harmless[] = {
 	/* The runtime's interface: modules from code in the program, primary contexts. */
 	{{0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d,
 		0xf9}},
-	/* How the runtime begins: what it requires of the driver, and where it writes to the log. */
+	/* How the runtime begins: what it requires of the driver, and where it writes to the log.
+	 */
 	{{0xf8, 0xcf, 0xf9, 0x51, 0x21, 0x46, 0x8b, 0x4e, 0xb9, 0xe2, 0xfb, 0x46, 0x9e, 0x7c, 0x0d,
 		0xd9}},
 	/* Hooks by which tools follow the runtime's calls. */
@@ -35,9 +37,9 @@ static const struct fm_cu_uuid harmless[] = {
 	/* What NVML asks for when it begins. */
 	{{0x69, 0xa2, 0x8e, 0x9f, 0x24, 0x49, 0x8b, 0x47, 0xb0, 0x30, 0xc5, 0xda, 0x33, 0x0e, 0xa4,
 		0xe9}},
-	/* A context's device and number, the driver's own handle of a stream: cuBLAS, which knows by
-	 * them what it has loaded in which context, cuFFT, and the runtime from 13.4 on. They launch
-	 * by the calls that all programs have. */
+	/* A context's device and number, the driver's own handle of a stream: cuBLAS, which knows
+	 * by them what it has loaded in which context, cuFFT, and the runtime from 13.4 on. They
+	 * launch by the calls that all programs have. */
 	{{0x21, 0x31, 0x8c, 0x60, 0x97, 0x14, 0x32, 0x48, 0x8c, 0xa6, 0x41, 0xff, 0x73, 0x24, 0xc8,
 		0xf2}},
 	/* Functions: their names, parameters and caches, and those of a module: cuFFT. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Within the part: tables of functions that the driver hands out by an identifier
- * (cuGetExportTable). They are not documented, and what is called in them is not seen. Which of them
- * are known to reach no memory of the program's, and to start no work?
+ * (cuGetExportTable). They are not documented, and what is called in them is not seen. Which of
+ * them are known to reach no memory of the program's, and to start no work?
  */
 #pragma once
 #include "api/cuda/core/driver.h"

@@ -64,8 +64,18 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m);
 
 /* --- pins.c --- */
 
+/* A reason, by name: a call, and where it returns to, which says whose code made it. */
+struct fm_cuda_pinner {
+	const char *what;
+	const void *from; /* NULL: nobody's */
+};
+#define FM_CUDA_PINNER(what_) \
+	(&(struct fm_cuda_pinner){.what = (what_), .from = __builtin_return_address(0)})
+/* Tells people. Any thread; what no client hears of yet is said when there is one. */
+void fm_cuda_managed_named(enum fm_mem_kind why, const struct fm_cuda_pinner *by);
+
 /* The block stays on the device from now on, for a reason. Memory that is out comes in first. */
-void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why);
+void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why, const struct fm_cuda_pinner *by);
 /* So does all of it, also what is allocated later. */
 void fm_cuda_managed_pin_all(enum fm_mem_kind why);
 void fm_cuda_managed_pin_new(struct fm_cuda_managed *m); /* a new arena */
@@ -86,11 +96,12 @@ extern _Atomic bool fm_cuda_managed_any __attribute__((visibility("hidden")));
 
 /* Words of memory for which streams wait, or which they write: waits look at them for as long as
  * they like, and are not counted as work. */
-void fm_cuda_pins_words_slow(const union fm_cu_mem_op *ops, unsigned n);
+void fm_cuda_pins_words_slow(
+	const union fm_cu_mem_op *ops, unsigned n, const struct fm_cuda_pinner *by);
 static inline void fm_cuda_pins_words(const union fm_cu_mem_op *ops, unsigned n)
 {
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_managed_any, memory_order_relaxed)) && ops)
-		fm_cuda_pins_words_slow(ops, n);
+		fm_cuda_pins_words_slow(ops, n, FM_CUDA_PINNER("a word for a stream"));
 }
 static inline void fm_cuda_pins_word(CUdeviceptr at)
 {

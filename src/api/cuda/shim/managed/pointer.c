@@ -6,9 +6,11 @@
  */
 #include "api/cuda/core/memory/tables.h"
 #include "base/lockorder.h"
+#include "base/uuid.h"
 #include "managed.h"
 #include "xqueue/rest.h"
 #include <pthread.h>
+#include <string.h>
 
 enum { /* CUpointer_attribute */
 	OF_CONTEXT = 1,
@@ -130,7 +132,7 @@ fm_cu_result cuPointerGetAttributes(unsigned n, int *attributes, void **data, CU
  * The driver has it for its own memory alone, and says so. */
 fm_cu_result cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr p)
 {
-	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED);
+	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
 	return NEXT(cuPointerSetAttribute, (value, attribute, p));
 }
 
@@ -164,8 +166,19 @@ fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
 fm_cu_result cuMemGetHandleForAddressRange(
 	void *handle, CUdeviceptr p, size_t size, int type, unsigned long long flags)
 {
-	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED);
+	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
 	return NEXT(cuMemGetHandleForAddressRange, (handle, p, size, type, flags));
+}
+
+static void pin_for_table(const struct fm_cu_uuid *id, const struct fm_cuda_pinner *by)
+{
+	char what[FM_PIN_WHAT] = "table ";
+
+	fm_uuid_text(id->bytes, what + strlen(what));
+	if (fm_cuda_manages())
+		fm_cuda_managed_named(FM_MEM_PIN_UNKNOWN,
+			&(struct fm_cuda_pinner){.what = what, .from = by->from});
+	fm_cuda_managed_pin_all(FM_MEM_PIN_UNKNOWN);
 }
 
 /* The driver's own tables of functions: what is called in them is not seen. One that the driver
@@ -175,7 +188,7 @@ fm_cu_result cuGetExportTable(const void **table, const struct fm_cu_uuid *id)
 	fm_cu_result rc = NEXT(cuGetExportTable, (table, id));
 
 	if (rc == FM_CU_SUCCESS && id && !fm_cu_inside && !fm_cu_table_harmless(id))
-		fm_cuda_managed_pin_all(FM_MEM_PIN_UNKNOWN);
+		pin_for_table(id, FM_CUDA_PINNER(__func__));
 	return rc;
 }
 

@@ -223,7 +223,7 @@ fm_cu_result cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, v
 	fm_cu_result rc;
 
 	/* A handle can be mapped elsewhere, and would be another's after a move. */
-	fm_cuda_managed_pin((uintptr_t)addr, FM_MEM_PIN_RETAINED);
+	fm_cuda_managed_pin((uintptr_t)addr, FM_MEM_PIN_RETAINED, FM_CUDA_PINNER(__func__));
 	rc = NEXT(cuMemRetainAllocationHandle, (handle, addr));
 
 	if (rc != FM_CU_SUCCESS)

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "pins.h"
+#include "cmd/table.h"
+#include <string.h>
+
+#define TABLE "table "
+
+static void show_advice(const char *what)
+{
+	char text[320];
+
+	if (strncmp(what, TABLE, strlen(TABLE)))
+		return;
+	snprintf(text, sizeof(text),
+		"  hint: report it; FERMATA_MEMORY_TABLES=%.64s takes it for harmless, which may be "
+		"wrong",
+		what + strlen(TABLE));
+	table_clean(text);
+	puts(text);
+}
+
+void pins_show(const json_t *group, const char *before, bool advice)
+{
+	const json_t *pin;
+	size_t i;
+
+	json_array_foreach (json_object_get(group, "pins"), i, pin) {
+		const char *by = cli_str(pin, "by");
+		char text[320];
+
+		snprintf(text, sizeof(text), "%spinned: %s (%s%s%s)", before, cli_str(pin, "kind"),
+			cli_str(pin, "what"), *by ? ", asked by " : "", by);
+		table_clean(text);
+		puts(text);
+		if (advice)
+			show_advice(cli_str(pin, "what"));
+	}
+}
