@@ -12,7 +12,8 @@ static void show_advice(const char *what)
 	if (strncmp(what, TABLE, strlen(TABLE)))
 		return;
 	snprintf(text, sizeof(text),
-		"  hint: report it; FERMATA_MEMORY_TABLES=%.64s takes it for harmless, which may be "
+		"  hint: report it; FERMATA_MEMORY_TABLES=%.64s takes it for harmless, which may "
+		"be "
 		"wrong",
 		what + strlen(TABLE));
 	table_clean(text);

@@ -435,7 +435,7 @@ static int heed_daemon(struct run *run, const char *dir, struct fm_err *err)
 
 	run_hints_tell(&run->hints, dir, run->group ?: getenv("FERMATA_GROUP") ?: "",
 		for_policy(run), run->command[0]);
-	if (said && *said)
+	if (said && !strcmp(said, "0"))
 		return 0;
 	return run_ask_managed(dir, run->group, run->command[0], err);
 }

@@ -106,10 +106,11 @@ void run_hints_tell(struct run_hints *hints, const char *dir, const char *group,
  * manages none. */
 int run_ask_managed(const char *dir, const char *group, const char *command, struct fm_err *err)
 {
-	const char *slash = strrchr(command, '/');
+	const char *slash = strrchr(command, '/'), *said = getenv("FERMATA_MEMORY"), *tables;
 	CLI_CLEAN_JSON json_t *reply = NULL;
 	struct fm_err unknown = {0};
 	bool named;
+	int rc;
 
 	group = group ?: getenv("FERMATA_GROUP");
 	named = group && *group;
@@ -119,7 +120,11 @@ int run_ask_managed(const char *dir, const char *group, const char *command, str
 			    : slash ? slash + 1
 				    : command),
 		    ANSWER_MS, &reply, &unknown) ||
-		!json_is_true(json_object_get(reply, "managed")))
+		!((said && *said) || json_is_true(json_object_get(reply, "managed"))))
 		return 0;
-	return inject_set("FERMATA_MEMORY", "1", err);
+	rc = said && *said ? 0 : inject_set("FERMATA_MEMORY", "1", err);
+	tables = json_string_value(json_object_get(reply, "harmless_tables"));
+	if (!rc && tables && *tables && !getenv("FERMATA_MEMORY_TABLES"))
+		rc = inject_set("FERMATA_MEMORY_TABLES", tables, err);
+	return rc;
 }

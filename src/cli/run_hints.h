@@ -25,6 +25,7 @@ int run_hints_set(struct run_hints *hints, struct fm_err *err);
 void run_hints_tell(struct run_hints *hints, const char *dir, const char *group, uint32_t read,
 	const char *command);
 
-/* Sets FERMATA_MEMORY if that daemon manages the memory of such programs. group: NULL: none is
+/* Sets FERMATA_MEMORY if that daemon manages the memory of such programs, or if it is 1 already;
+ * and then FERMATA_MEMORY_TABLES as the daemon has it, unless that is set. group: NULL: none is
  * given. */
 int run_ask_managed(const char *dir, const char *group, const char *command, struct fm_err *err);

@@ -12,6 +12,7 @@
 #define CONFIG_FOLDER_MAX 256
 #define CONFIG_NAME_MAX   64
 #define CONFIG_MANAGE_MAX 512
+#define CONFIG_TABLES_MAX 512
 #define CONFIG_RULES      64
 #define CONFIG_WAYS       64
 #define CONFIG_AUTO       UINT64_MAX /* of a time: it is not set */
@@ -51,7 +52,8 @@ struct config_admission {
 /* [memory]: of devices. */
 struct config_memory {
 	char manage[CONFIG_MANAGE_MAX]; /* "off", "all", or patterns of groups between spaces */
-	uint64_t device_limit;          /* a device counts as having no more; 0: all that it has */
+	char harmless_tables[CONFIG_TABLES_MAX]; /* identifiers of the driver's tables */
+	uint64_t device_limit; /* a device counts as having no more; 0: all that it has */
 };
 
 /* [metrics]: for the program that hands the numbers on (fermata-exporter). */

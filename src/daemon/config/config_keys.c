@@ -55,6 +55,8 @@ const struct config_key config_keys[] = {
 		0},
 	{"memory", "device_limit", CONFIG_SIZE, OF(memory.device_limit), 0, FM_MEMORY_MAX, NULL, 0,
 		0},
+	{"memory", "harmless_tables", CONFIG_TABLES, OF(memory.harmless_tables), 0,
+		CONFIG_TABLES_MAX - 1, NULL, 0, 0},
 	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},
 	{"metrics", "listen", CONFIG_LISTEN, OF(metrics.listen), 0, CONFIG_FOLDER_MAX - 1, NULL, 0,
 		0},
@@ -152,6 +154,8 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 	if (k->type == CONFIG_LISTEN && fm_parse_listen(value, &at, err))
 		return -EINVAL;
 	if (k->type == CONFIG_MANAGE && config_manage_check(value, err))
+		return -EINVAL;
+	if (k->type == CONFIG_TABLES && config_tables_check(value, err))
 		return -EINVAL;
 	strcpy(out, value);
 	return 0;
@@ -287,6 +291,7 @@ static int set_value(
 	case CONFIG_FOLDER:
 	case CONFIG_LISTEN:
 	case CONFIG_MANAGE:
+	case CONFIG_TABLES:
 		return set_text(k, member, value, err);
 	case CONFIG_BOOL:
 		return fm_parse_bool(value, member, err);
@@ -390,6 +395,7 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 	case CONFIG_FOLDER:
 	case CONFIG_LISTEN:
 	case CONFIG_MANAGE:
+	case CONFIG_TABLES:
 		fprintf(f, "%s%s", *(const char *)member ? " " : "", (const char *)member);
 		break;
 	case CONFIG_BOOL:

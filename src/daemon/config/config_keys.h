@@ -10,6 +10,7 @@ enum config_type {
 	CONFIG_FOLDER,
 	CONFIG_LISTEN,     /* a text, as fm_parse_listen() takes it */
 	CONFIG_MANAGE,     /* a text, as config_manage_check() takes it */
+	CONFIG_TABLES,     /* a text, as config_tables_check() takes it */
 	CONFIG_COUNT,      /* uint32_t */
 	CONFIG_SIZE,       /* uint64_t bytes, as fm_parse_size() takes them */
 	CONFIG_US,         /* uint64_t nanoseconds, written as microseconds */
@@ -43,6 +44,7 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f);
 
 /* config_manage.c */
 int config_manage_check(const char *value, struct fm_err *err);
+int config_tables_check(const char *value, struct fm_err *err);
 
 /* config_limits.c. Its bit among the keys of [limits]. */
 uint64_t config_limits_bit(const struct config_key *k);

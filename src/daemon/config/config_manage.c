@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* [memory] manage: off, all, or patterns of groups' names between spaces. */
+/* [memory] manage: off, all, or patterns of groups' names between spaces. harmless_tables:
+ * identifiers between commas or spaces. */
 #include "base/util.h"
+#include "base/uuid.h"
 #include "board/proto.h"
 #include "config_keys.h"
 #include <errno.h>
@@ -63,6 +65,22 @@ int config_manage_check(const char *value, struct fm_err *err)
 		fm_err_hint(err, "give off, all, or patterns of groups' names");
 	}
 	return rc;
+}
+
+int config_tables_check(const char *value, struct fm_err *err)
+{
+	unsigned char id[FM_UUID_SIZE];
+	size_t len;
+
+	for (; (value = fm_uuid_next(value, &len)); value += len) {
+		if (fm_uuid_parse(value, len, id))
+			continue;
+		fm_err_set(err, -EINVAL, "'%.*s' is no identifier of a table",
+			(int)FM_MIN(len, (size_t)40), value);
+		return fm_err_hint(err, "write them as `fermata ps --memory' does: "
+					"21318c60-9714-3248-8ca6-41ff7324c8f2");
+	}
+	return 0;
 }
 
 bool config_manages(const struct config_memory *m, const char *group)

@@ -93,7 +93,7 @@ run_environment() {
 
 # What the settings say of programs that do not ask; the program, and its environment, may refuse.
 run_managed() {
-    local dir=$tmp/manages pid
+    local dir=$tmp/manages table=da9151d3-3ae6-cc41-a5c0-4f26d533e328 pid
     mkdir -m 700 "$dir"
     printf '[memory]\nmanage = note-* env-*\n' >"$tmp/manages.conf"
     "$BUILD/bin/fermatad" --dir "$dir" --config "$tmp/manages.conf" 2>"$tmp/manages.log" &
@@ -121,6 +121,15 @@ run_managed() {
     expect 0 "read again" "$fermata" reload --socket "$dir"
     expect 0 "all" "$fermata" run --socket "$dir" --group training env
     out_has '^FERMATA_MEMORY=1$'
+    out_lacks '^FERMATA_MEMORY_TABLES='
+    printf '[memory]\nharmless_tables = %s\n' "$table" >"$tmp/manages.conf"
+    expect 0 "read again" "$fermata" reload --socket "$dir"
+    expect 0 "tables" "$fermata" run --socket "$dir" --memory env
+    out_has "^FERMATA_MEMORY_TABLES=$table$"
+    expect 0 "of its own" env FERMATA_MEMORY_TABLES= "$fermata" run --socket "$dir" --memory env
+    out_has '^FERMATA_MEMORY_TABLES=$'
+    expect 0 "not managed" "$fermata" run --socket "$dir" env
+    out_lacks '^FERMATA_MEMORY'
     printf '[memory]\nmanage = off\n' >"$tmp/manages.conf"
     expect 0 "read again" "$fermata" reload --socket "$dir"
     expect 0 "none" "$fermata" run --socket "$dir" env

@@ -120,6 +120,7 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (2, "manage: 'a/b' matches no name of a group", "without '/'", "[memory]\nmanage = x a/b\n"),
     (2, "manage: there is no value", "leave out the line", "[memory]\nmanage =\n"),
     (2, f"manage: '{'x' * 40}...' is longer than", "at most 63", f"[memory]\nmanage = {'x' * 64}\n"),
+    (2, "harmless_tables: '21318c60' is no identifier", "21318c60-9714-", "[memory]\nharmless_tables = 21318c60\n"),
     (2, "unknown key 'manages' in [memory]", "did you mean 'manage'?", "[memory]\nmanages = all\n"),
     (1, "behind [daemon] there is something else", "", "[daemon] policy = fair\n"),
     (2, "hints: all and none stand alone", "", "[limits]\nhints = none priority\n"),
