@@ -247,6 +247,8 @@ def unknown_calls_pin(stack):
     fermata = world(stack, FAKE_CUDA_NEW=1)
     p = start(fermata)
     p.do("newer 0", "alloc 7", "fill 1")
+    check(all(pin == ("unknown-call", pin[1], "the program") and pin[1].startswith("cu") for pin in pins(fermata, p)), pins(fermata, p))
+    check(pins(fermata, p), "nothing is named")
     row = counters(fermata, p)
     check(row["kinds"].get("unknown-call", 0) >= 7 * MIB and not row["movable_bytes"], row)
     p.ends()

@@ -281,7 +281,16 @@ static bool is_new(const char *name, const void *fn, int version, uint64_t flags
 	return version > FM_CUDA_NEWEST && given(name, FM_CUDA_NEWEST, flags) != fn;
 }
 
-static void replace(const char *name, void **fn, int version, uint64_t flags)
+static FM_COLD void pin_for_new(const char *name, const void *from)
+{
+	if (!fm_cuda_manages())
+		return;
+	fm_cuda_managed_named(FM_MEM_PIN_UNKNOWN, &(struct fm_cuda_pinner){name, from});
+	fm_cuda_managed_pin_all(FM_MEM_PIN_UNKNOWN);
+}
+
+/* from: where the program goes on. */
+static void replace(const char *name, void **fn, int version, uint64_t flags, const void *from)
 {
 	struct fm_cuda_call *call;
 
@@ -291,7 +300,7 @@ static void replace(const char *name, void **fn, int version, uint64_t flags)
 	if (call)
 		*fn = use(call, *fn);
 	else if (FM_UNLIKELY(fm_cuda_managed_wished()) && is_new(name, *fn, version, flags))
-		fm_cuda_managed_pin_all(FM_MEM_PIN_UNKNOWN);
+		pin_for_new(name, from);
 }
 
 fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t flags)
@@ -299,7 +308,7 @@ fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t
 	fm_cu_result rc = NEXT(cuGetProcAddress, (name, fn, version, flags));
 
 	if (rc == FM_CU_SUCCESS)
-		replace(name, fn, version, flags);
+		replace(name, fn, version, flags, __builtin_return_address(0));
 	return rc;
 }
 
@@ -309,6 +318,6 @@ fm_cu_result cuGetProcAddress_v2(
 	fm_cu_result rc = NEXT(cuGetProcAddress_v2, (name, fn, version, flags, status));
 
 	if (rc == FM_CU_SUCCESS)
-		replace(name, fn, version, flags);
+		replace(name, fn, version, flags, __builtin_return_address(0));
 	return rc;
 }
