@@ -391,7 +391,7 @@ static unsigned crowd(const struct world *w, const struct program *p)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-#define SEEDS 60 /* each takes ten times as long */
+#define SEEDS 30 /* each takes ten times as long */
 #else
 #define SEEDS 180
 #endif

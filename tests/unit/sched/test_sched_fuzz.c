@@ -4,8 +4,8 @@
 #include "sched_books.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
-#define EVENTS 70000
-#define SEEDS  15
+#define EVENTS 35000
+#define SEEDS  8
 #else
 #define EVENTS 200000
 #define SEEDS  40
@@ -248,6 +248,9 @@ static void random_events_that_failed(void **state)
 		bool dense;
 	} found[] = {{103, 2500, false}, {14, 40000, true}, {24, 40000, true}};
 
+#ifdef __SANITIZE_ADDRESS__
+	skip(); /* what the core does wrong, a sanitizer does not see */
+#endif
 	for (size_t i = 0; i < FM_ARRAY_LEN(found); i++)
 		survives(found[i].seed * UINT64_C(0x9e3779b97f4a7c15), found[i].events,
 			found[i].dense, false);

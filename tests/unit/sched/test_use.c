@@ -2,6 +2,12 @@
 /* What the core says that each used of a device, beside what the device did: under every policy. */
 #include "../sim/simulate_world.h"
 
+#ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
+#define WORLDS 6
+#else
+#define WORLDS 20
+#endif
+
 static struct {
 	unsigned n;
 	uint64_t truth[16], used[16], sum, told;
@@ -88,7 +94,7 @@ static void each_has_what_it_used(void **state)
 	struct world w;
 
 	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
-		for (unsigned n = 0; n < 20 && !is(*p, "fifo") && !is(*p, "k-edf"); n++) {
+		for (unsigned n = 0; n < WORLDS && !is(*p, "fifo") && !is(*p, "k-edf"); n++) {
 			play(&w, *p, n, 0);
 			for (unsigned i = 0; i < seen.n; i++)
 				assert_int_equal(seen.used[i], seen.truth[i]);
@@ -102,7 +108,7 @@ static void all_of_it_is_somebodys(void **state)
 	struct world w;
 
 	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++) {
-		for (unsigned n = 0; n < 20 && !is(*p, "fifo"); n++) {
+		for (unsigned n = 0; n < WORLDS && !is(*p, "fifo"); n++) {
 			play(&w, *p, n, FM_MS);
 			assert_int_equal(seen.told, seen.sum);
 		}
@@ -143,7 +149,11 @@ static void equals(const struct fm_policy_ops *policy, unsigned n, uint64_t ns, 
 static void each_of_equals_has_its_part(void **state)
 {
 	static const char *const slices[] = {"slice=1ms", "slice=5ms", "slice=20ms", "slice=50ms"};
-	static const uint64_t lengths[] = {5 * FM_US, 500 * FM_US, 50 * FM_MS};
+	static const uint64_t lengths[] = {
+#ifndef __SANITIZE_ADDRESS__ /* they are many */
+		5 * FM_US,
+#endif
+		500 * FM_US, 50 * FM_MS};
 
 	for (const struct fm_policy_ops *const *p = fm_policies; *p; p++)
 		for (unsigned i = 0;

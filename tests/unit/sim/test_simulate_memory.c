@@ -5,6 +5,12 @@
 #define GB  UINT64_C(1000000000)
 #define MIB (UINT64_C(1) << 20)
 
+#ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
+#define SEEDS 60
+#else
+#define SEEDS 300
+#endif
+
 static void memory(struct world *w, const char *memory_policy, struct fm_sim_device d)
 {
 	w->plan.memory = (struct fm_sim_memory){.policy = fm_mem_policy_find(memory_policy)};
@@ -258,7 +264,7 @@ static void anything(void **state)
 	uint64_t moved = 0, exposed = 0, kept = 0, jobs = 0;
 	struct world w, again;
 
-	for (uint64_t seed = 1; seed <= 300; seed++) {
+	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		random_plan(&w, seed);
 		run(&w);
 		for (unsigned i = 0; i < 2; i++) {
@@ -282,7 +288,8 @@ static void anything(void **state)
 		}
 		end(&w);
 	}
-	assert_true(moved > 500 * GB && exposed > FM_S && kept > GB && jobs > 10000);
+	assert_true(moved > SEEDS * 5 / 3 * GB && exposed > FM_S && kept > GB);
+	assert_true(jobs > SEEDS * 100 / 3);
 }
 
 int main(void)
