@@ -131,6 +131,9 @@ struct fm_ledger_device {
 		granted; /* what was allowed by the newest answer, whatever is allowed since */
 	_Atomic uint32_t answered; /* the newest request that was looked at */
 	_Atomic uint32_t wish;     /* enum fm_mem_wish */
+	/* 1: in the newest answer it is the device that has no room for all of it, which counts as
+	 * having less than it has ([memory] device_limit); no limit refuses. */
+	_Atomic uint32_t full;
 	/* The newest request in `lacks` that was answered, times two; and 1 if there is room now.
 	 */
 	_Atomic uint64_t roomed;

@@ -300,6 +300,8 @@ static uint64_t lack_of(struct fm_bridge *b, struct memory *m, struct memory_row
 		r->promised = r->promised_until = 0;
 		r->lack_again = false;
 	}
+	if (r->promised_until <= now)
+		r->promised = 0;
 	if (number != r->lacking) {
 		r->lacking = number;
 		r->lack_at = now;
@@ -334,6 +336,11 @@ static uint64_t serve_lack(
 	used = fm_sub_sat(used + bytes, capacity);
 	need.patience = r->lack_at + LACK_MOST;
 	need.least = FM_MIN(used, bytes);
+	/* Where it is not the driver that has none, the figures tell how much there is. */
+	if (b->memory.device && !need.least && !r->lack_again) {
+		answer(m, r, true, bytes, now);
+		return now;
+	}
 	need.want = need.least && !r->lack_again ? need.least : bytes;
 	if (demand_choose(&need)) {
 		r->lack_moved = true;

@@ -8,7 +8,7 @@
  */
 #include "base/parse.h"
 #include "base/size.h"
-#include "internal.h"
+#include "demand.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,14 +89,15 @@ static uint64_t capacity_of(const struct fm_bridge_group *g, const struct bdevic
 	return set ? FM_MIN(most, set) : most;
 }
 
-/* A group whose memory may be moved could have more than the device: only if that is asked for. */
+/* A group whose memory may be moved could have more than the device: only if that is asked for. The
+ * others have what the driver gives them, unless the device counts as having less. */
 static uint64_t group_limit(const struct fm_bridge_group *g, const struct bdevice *d)
 {
 	int64_t hint = fm_sched_group_hints(g->sgroup)->value[FM_HINT_MEMORY_LIMIT];
 
 	if (hint > 0)
 		return (uint64_t)hint;
-	return is_managed(g) ? capacity_of(g, d) : NO_LIMIT;
+	return is_managed(g) || g->bridge->memory.device ? capacity_of(g, d) : NO_LIMIT;
 }
 
 /* --- what is left --- */
@@ -168,27 +169,76 @@ static void user_do(
 				row_do(p, m, r, what);
 }
 
+/* What of a row's claim is not on the device, and will not come in before it is asked for. */
+static uint64_t away_of(const struct memory *m, struct memory_row *r)
+{
+	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	uint64_t movable = FM_MIN(CLAIM(row->kind[FM_MEM_MOVABLE]), read_claim(m, r)), away;
+
+	if (!m->managed || !own_group(m) || demand_comes_in(own_group(m)))
+		return 0;
+	away = movable - FM_MIN(CLAIM(row->resident), movable);
+	return demand_is_out(own_group(m)) ? away : FM_MIN(CLAIM(row->host), away);
+}
+
+/* What a row has on the device, or may have there without asking; and what it was promised. */
+static void device_add(struct pool *p, struct memory *m, struct memory_row *r)
+{
+	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+	struct pool one = {0};
+
+	pool_add(&one, m, r);
+	p->reserved = fm_add_sat(p->reserved, fm_sub_sat(one.reserved, away_of(m, r)));
+	if (r->promised && CLAIM(row->lacks))
+		p->reserved = fm_add_sat(p->reserved, r->promised);
+}
+
+/* The same of all rows on a device that counts as having less than it has. Otherwise the driver
+ * says when it is full. */
+static void device_do(
+	struct fm_bridge *b, struct pool *p, const struct memory_row *but, enum what what)
+{
+	struct fm_bridge_client *c;
+
+	fm_list_each (c, &b->clients, link) {
+		if (!c->memory)
+			continue;
+		each_row (c->memory, but->dev, r) {
+			if (r != but && what == TAKE)
+				take_slack(c->memory, r);
+			else if (r != but)
+				device_add(p, c->memory, r);
+		}
+	}
+}
+
 struct pools {
-	struct pool group, user;
+	struct pool group, user, device;
 };
 
 static void pools_look(
 	struct pools *p, struct fm_bridge *b, const struct memory *m, const struct memory_row *r)
 {
 	*p = (struct pools){.group.limit = group_limit(own_group(m), r->dev),
-		.user.limit = user_limit(b, m->client)};
+		.user.limit = user_limit(b, m->client),
+		.device.limit = b->memory.device ? memory_capacity(b, r->dev) : NO_LIMIT};
 	if (p->group.limit != NO_LIMIT)
 		group_do(&p->group, m, r, SUM);
 	if (p->user.limit != NO_LIMIT)
 		user_do(&p->user, m, r, SUM);
+	if (p->device.limit != NO_LIMIT)
+		device_do(b, &p->device, r, SUM);
 }
 
-static void pools_take(const struct pools *p, const struct memory *m, const struct memory_row *r)
+static void pools_take(struct fm_bridge *b, const struct pools *p, const struct memory *m,
+	const struct memory_row *r)
 {
 	if (p->group.limit != NO_LIMIT)
 		group_do(NULL, m, r, TAKE);
 	if (p->user.limit != NO_LIMIT)
 		user_do(NULL, m, r, TAKE);
+	if (p->device.limit != NO_LIMIT)
+		device_do(b, NULL, r, TAKE);
 }
 
 /* What one row may have in all, by what the others have, or by what they may have. */
@@ -215,22 +265,36 @@ static uint64_t grant(const struct pools *p, uint64_t wanted, uint64_t most)
 	return others ? wanted + (most - wanted) / (2 * (others + 1)) : most;
 }
 
+/* What the device leaves it. A group that may have more than there is at all, and claims that, is
+ * not refused: what does not fit is to be on the host. */
+static uint64_t device_room(
+	const struct pools *p, const struct memory *m, struct memory_row *r, uint64_t wanted)
+{
+	uint64_t away = away_of(m, r);
+
+	if (p->group.limit > p->device.limit && fm_sub_sat(wanted, away) > p->device.limit)
+		return NO_LIMIT;
+	return fm_add_sat(room(&p->device, true), away);
+}
+
 static uint64_t decide(struct fm_bridge *b, struct pools *p, struct memory *m, struct memory_row *r,
 	uint64_t wanted)
 {
-	uint64_t most;
+	uint64_t most, device;
 
-	pools_look(p, b, m, r);
-	most = room_in(p, true);
-	if (wanted > most) {
-		pools_take(p, m, r);
+	for (unsigned again = 0;; again++) {
 		pools_look(p, b, m, r);
-		most = room_in(p, true);
+		device = device_room(p, m, r, wanted);
+		most = FM_MIN(room_in(p, true), device);
+		if (wanted <= most || again)
+			break;
+		pools_take(b, p, m, r);
 	}
 	if (most == NO_LIMIT)
 		return NO_LIMIT;
+	/* Of a device that all share nobody has anything that it has not asked for. */
 	if (wanted <= most)
-		return grant(p, wanted, most);
+		return p->device.limit == NO_LIMIT ? grant(p, wanted, most) : wanted;
 	/* Where too much is claimed already, each claim is to be asked for. */
 	return read_claim(m, r) > most ? 0 : FM_MIN(r->allowed, most);
 }
@@ -244,6 +308,14 @@ static void tell_limit(const struct pools *p, struct fm_ledger_device *row)
 	atomic_store_explicit(&row->limit, none ? 0 : limit, memory_order_relaxed);
 	atomic_store_explicit(&row->others, none ? 0 : fm_sub_sat(limit, room_in(p, false)),
 		memory_order_relaxed);
+}
+
+/* Is it the device alone that has no room for so much? */
+static bool is_full(
+	const struct pools *p, const struct memory *m, struct memory_row *r, uint64_t wanted)
+{
+	return p->device.limit != NO_LIMIT && wanted <= room_in(p, true) &&
+	       wanted > fm_add_sat(room(&p->device, true), away_of(m, r));
 }
 
 static void answer(struct fm_bridge *b, struct memory *m, struct memory_row *r)
@@ -261,6 +333,7 @@ static void answer(struct fm_bridge *b, struct memory *m, struct memory_row *r)
 	r->request = number;
 	r->granted = wanted <= r->allowed ? wanted : 0;
 	tell_limit(&p, row);
+	atomic_store_explicit(&row->full, is_full(&p, m, r, wanted), memory_order_relaxed);
 	fm_ledger_answer(row, number, r->allowed);
 }
 

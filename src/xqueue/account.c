@@ -207,6 +207,8 @@ static int claim_asking(struct fm_client *c, struct fm_ledger_device *row, uint6
 		uint32_t number = ask(c, row, bytes);
 		int rc = number ? fm_ledger_take(row, number, bytes) : claim_alone(c, row, bytes);
 
+		if (rc == -ENOMEM && number && atomic_load(&row->full))
+			return -ENOSPC;
 		if (rc != -EAGAIN)
 			return rc;
 	}
@@ -241,10 +243,10 @@ int fm_account_claim(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64
 		return 0;
 	if (FM_UNLIKELY(!fm_ledger_claim(row, bytes)))
 		rc = claim_slowly(c, row, bytes);
-	if (rc)
-		atomic_fetch_add(&row->refused, 1);
-	else
+	if (!rc)
 		count(row, kind, bytes);
+	else if (rc != -ENOSPC)
+		atomic_fetch_add(&row->refused, 1);
 	return rc;
 }
 
@@ -371,6 +373,9 @@ int fm_account_room(struct fm_client *c, int dev, uint64_t bytes, uint64_t *unti
 	bool room = false;
 	FM_NO_CANCEL;
 
+	if (*until) /* others may say at once that there is room, and the driver that there is none
+		     */
+		nap(FM_ACCOUNT_LOOK_MOST);
 	if (row && goes_on(c, most) && (*until || room_take(c, most))) {
 		uint32_t number = fm_ledger_lack(row, bytes);
 

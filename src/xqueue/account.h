@@ -28,9 +28,10 @@ struct fm_client;
 int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity);
 
 /* 0: the bytes are counted as `kind`. -ENOMEM: the group's limit, or the user's, does not allow
- * that. Waits for the daemon if that has not allowed so much yet (where the group shares its limit
- * with other processes, and once at first), for FM_ACCOUNT_WAIT (tune.h) at most; without an answer
- * the memory is allowed. */
+ * that. -ENOSPC: they do, but others have what is left of a device that counts as having less than
+ * it has; fm_account_room() may help as where the driver has no memory. Waits for the daemon if
+ * that has not allowed so much yet (where the group shares its limit with other processes, and once
+ * at first), for FM_ACCOUNT_WAIT (tune.h) at most; without an answer the memory is allowed. */
 int fm_account_claim(struct fm_client *c, int dev, enum fm_mem_kind kind, uint64_t bytes);
 
 /* The same for memory that is there already (a context, an import): counted whatever the limit. */

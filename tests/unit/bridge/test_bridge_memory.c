@@ -155,6 +155,38 @@ static void a_device_may_count_as_smaller(void **state)
 	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_REQUEST, 17 * GIB), -ENOSPC);
 }
 
+/* What is left of it is nobody's before it is asked for, whoever asks, and is given again. */
+static void all_share_a_device_that_counts_as_smaller(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, false), z = open_ledger(w, &w->z, true);
+	struct fm_ledger_device *of_a, *of_z;
+
+	fm_bridge_memory_settings(w->b, &(struct fm_bridge_memory){.device = 16 * GIB});
+	of_a = add_row(w, &a, 0, DEVICE, 80 * GIB);
+	of_z = add_row(w, &z, 0, DEVICE, 80 * GIB);
+	assert_true(take(w, &a, of_a, 10 * GIB));
+	assert_true(of_a->limit == 16 * GIB && !of_a->others && !of_a->full);
+	assert_false(take(w, &z, of_z, 7 * GIB));
+	assert_true(of_z->full);
+	assert_false(take(w, &z, of_z, 17 * GIB)); /* that is its group's limit */
+	assert_false(of_z->full);
+	assert_true(take(w, &z, of_z, 6 * GIB));
+	give(of_a, 4 * GIB);
+	assert_true(take(w, &z, of_z, 4 * GIB));
+	assert_false(take(w, &a, of_a, 1));
+	assert_true(of_a->full);
+	/* Memory that is out leaves room, until it comes in. */
+	atomic_store(&of_z->kind[FM_MEM_MOVABLE], 10 * GIB);
+	atomic_store(&of_z->host, 10 * GIB);
+	assert_true(take(w, &a, of_a, 10 * GIB));
+	assert_false(take(w, &a, of_a, 1));
+	/* Who may have more than there is is not refused what cannot be there. */
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_MEMORY_LIMIT, 40 * GIB), 0);
+	assert_true(take(w, &z, of_z, 20 * GIB));
+	assert_true(of_z->full);
+}
+
 static void two_clients_share_their_groups_limit(void **state)
 {
 	struct world *w = *state;
@@ -497,6 +529,7 @@ int main(void)
 		CASE(one_client_has_the_whole_limit_at_once),
 		CASE(a_managed_group_has_the_device),
 		CASE(a_device_may_count_as_smaller),
+		CASE(all_share_a_device_that_counts_as_smaller),
 		CASE(two_clients_share_their_groups_limit),
 		CASE(slack_goes_to_whoever_needs_it),
 		CASE(a_claim_under_way_is_counted),
