@@ -34,8 +34,8 @@ def world(stack, capacity="100M", config=None, **env):
     return fermata
 
 
-def start(fermata, *options, memory="--memory"):
-    p = fermata.program([program("cuda_managed")], *filter(None, [memory]), *options, cls=Managed)
+def start(fermata, *options, memory="--memory", name="cuda_managed"):
+    p = fermata.program([program(name)], *filter(None, [memory]), *options, cls=Managed)
     p.line("ready")
     fermata.knows(p.pid)
     return p
@@ -121,6 +121,76 @@ def one_that_is_not_managed_gets_room(stack):
     no_refusal(other)
     other.ends()
     notebook.do("check 1")
+    notebook.ends()
+
+
+KINDS = "plain", "pitch", "pool", "from", "array", "mipmap", "vmm", "unified"
+
+
+def every_kind_gets_room(stack):
+    """Whatever makes memory waits until an idle program's has gone out, in programs that are managed and in others."""
+    fermata = world(stack)
+    notebook = start(fermata)
+    notebook.do("alloc 60", "fill 1")
+    for kind in KINDS:
+        for memory in ("--memory", None) if kind == "vmm" else ("--memory",):
+            other = start(fermata, memory=memory, name="cuda_room")
+            other.do(f"{kind} 60")
+            no_refusal(other)
+            check(is_out(fermata, notebook), f"{kind}: {notebook.lines}")
+            other.ends()
+            notebook.do("check 1")
+    notebook.ends()
+
+
+def a_newcomer_gets_room(stack):
+    """What the driver needs for a context, which a program asks for before all else, and for one more."""
+    fermata = world(stack, FAKE_CUDA_CONTEXT="20M")
+    notebook = start(fermata)
+    notebook.do("alloc 70", "fill 1")
+    for memory in ("--memory", None):
+        other = start(fermata, memory=memory, name="cuda_room")
+        check(is_out(fermata, notebook) == "demand", other.lines)
+        other.ends()
+        notebook.do("check 1")
+    other = start(fermata, memory=None, name="cuda_room")
+    other.do("context 2")
+    no_refusal(other)
+    other.do("context 2")
+    check("no memory" in other.lines, "there was memory")
+    other.ends()
+    notebook.do("check 1")
+    notebook.ends()
+
+
+def a_device_that_counts_as_smaller(stack):
+    """Programs share what [memory] device_limit leaves of it as they would share a device that has no more."""
+    fermata = world(stack, capacity="1G", config="[memory]\ndevice_limit = 100M\n")
+    notebook = start(fermata)
+    notebook.do("alloc 60", "fill 1")
+    for kind, memory in (("plain", "--memory"), ("vmm", "--memory"), ("pool", None), ("pitch", None)):
+        other = start(fermata, memory=memory, name="cuda_room")
+        other.do(f"{kind} 60")
+        no_refusal(other)
+        check(is_out(fermata, notebook), f"{kind}: the device had more")
+        other.do("plain 100")
+        check("no memory" in other.lines, f"{kind}: it had more than the device")
+        mark = other.mark()
+        other.do("told 0")
+        left, total = map(int, other.line(r"told \d", after=mark).split()[1:])
+        check(total == 100 and 20 <= left <= 40, f"{kind}: it is told of {left} of {total} MiB")
+        other.ends()
+        notebook.do("check 1")
+    pinned = start(fermata, "--memory-pin")
+    pinned.do("alloc 60")
+    no_refusal(pinned)
+    notebook.tell("check 1")
+    other = start(fermata, memory=None, name="cuda_room")
+    other.do("plain 60")
+    check("no memory" in other.lines, "there was memory")
+    pinned.ends()
+    notebook.line("check", after=notebook.mark() - 1)
+    other.ends()
     notebook.ends()
 
 
@@ -222,6 +292,9 @@ main(
     all_at_once,
     an_idle_one_goes_out,
     one_that_is_not_managed_gets_room,
+    every_kind_gets_room,
+    a_newcomer_gets_room,
+    a_device_that_counts_as_smaller,
     goes_out_when_idle,
     what_is_pinned_stays,
     more_than_the_device_has,

@@ -161,14 +161,17 @@ static fm_cu_result made(CUcontext *ctx, fm_cu_result rc)
 	return current(rc == FM_CU_SUCCESS ? *ctx : NULL, rc);
 }
 
-#define MAKE_CONTEXT(symbol, params, ctx)                                            \
-	fm_cu_result symbol CALL_PARAMS(params)                                      \
-	{                                                                            \
-		struct fm_cuda_mem_context x = fm_cuda_mem_context_begin(dev);       \
-		fm_cu_result rc = made(ctx, NEXT(symbol, CALL_ARGS(params)));        \
-                                                                                     \
-		fm_cuda_mem_context_made(&x, rc == FM_CU_SUCCESS ? *ctx : NULL, rc); \
-		return rc;                                                           \
+#define CONTEXT_WITH_ROOM(x, call) FM_CUDA_WITH_ROOM(&(x)->at, fm_cuda_mem_context_takes(x), call)
+
+#define MAKE_CONTEXT(symbol, params, ctx)                                                  \
+	fm_cu_result symbol CALL_PARAMS(params)                                            \
+	{                                                                                  \
+		struct fm_cuda_mem_context x = fm_cuda_mem_context_begin(dev);             \
+		fm_cu_result rc =                                                          \
+			made(ctx, CONTEXT_WITH_ROOM(&x, NEXT(symbol, CALL_ARGS(params)))); \
+                                                                                           \
+		fm_cuda_mem_context_made(&x, rc == FM_CU_SUCCESS ? *ctx : NULL, rc);       \
+		return rc;                                                                 \
 	}
 #define MAKE_(...) /* by hand: here, stream.c, graph.c */
 #define ON_make(symbol, per_thread, name, since, note, params, what, ...) \
@@ -295,7 +298,7 @@ fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 
 	if (!is_active(dev))
 		x = fm_cuda_mem_context_begin(dev);
-	rc = NEXT(cuDevicePrimaryCtxRetain, (ctx, dev));
+	rc = CONTEXT_WITH_ROOM(&x, NEXT(cuDevicePrimaryCtxRetain, (ctx, dev)));
 	if (rc == FM_CU_SUCCESS) {
 		await_end(*ctx);
 		fm_cuda_mem_context_made(&x, *ctx, rc);

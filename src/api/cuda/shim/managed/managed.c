@@ -104,12 +104,12 @@ static int claim(void *arg, uint64_t bytes, unsigned pinned)
 {
 	struct fm_cuda_managed *m = arg;
 	const struct fm_cuda_mem_at at = {.c = fm_shim_has_client(), .dev = m->dev, .row = m->row};
+	int rc;
 
 	changed = true;
-	if (fm_cuda_mem_claim(&at, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, bytes))
-		return 0;
-	limited = true;
-	return -ENOMEM;
+	rc = fm_cuda_mem_try(&at, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, bytes);
+	limited |= rc == -ENOMEM;
+	return rc ? -ENOMEM : 0;
 }
 
 static void unclaim(void *arg, uint64_t bytes, unsigned pinned)
@@ -390,7 +390,7 @@ static int take(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
 /* The driver has none: others may make room. */
 static int take_waiting(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
 {
-	const struct fm_cuda_mem_at at = {.c = fm_shim_has_client(), .row = m->row};
+	struct fm_cuda_mem_at at = {.c = fm_shim_has_client(), .dev = m->dev, .row = m->row};
 	int rc = take(m, size, p);
 	uint64_t until = 0;
 

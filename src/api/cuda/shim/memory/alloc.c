@@ -20,7 +20,6 @@
 static fm_cu_result make_linear(CUdeviceptr *ptr, size_t n)
 {
 	struct fm_cuda_making m;
-	uint64_t until = 0;
 	CUdeviceptr was;
 	fm_cu_result rc;
 
@@ -30,11 +29,7 @@ static fm_cu_result make_linear(CUdeviceptr *ptr, size_t n)
 	if (!fm_cuda_mem_begin(&m, FM_MEM_PLAIN, n))
 		return FM_CU_ERROR_OUT_OF_MEMORY;
 	was = ptr ? *ptr : 0;
-	do {
-		rc = NEXT(cuMemAlloc_v2, (ptr, n));
-	} while (
-		FM_UNLIKELY(rc == FM_CU_ERROR_OUT_OF_MEMORY) && fm_cuda_mem_room(&m.at, n, &until));
-	fm_cuda_mem_room_end(&m.at, until);
+	rc = FM_CUDA_WITH_ROOM(&m.at, n, NEXT(cuMemAlloc_v2, (ptr, n)));
 	return MADE(&m, FM_CUDA_ADDRESS, ptr, n, rc);
 }
 
@@ -44,18 +39,18 @@ static fm_cu_result make_linear(CUdeviceptr *ptr, size_t n)
 		return make_linear(ptr, n);     \
 	}
 
-#define ALLOC_AS(symbol, params, space, kind, ptr, n)        \
-	fm_cu_result symbol CALL_PARAMS(params)              \
-	{                                                    \
-		__typeof__(*(ptr)) was = (ptr) ? *(ptr) : 0; \
-		struct fm_cuda_making m;                     \
-		uint64_t size = n;                           \
-		fm_cu_result rc;                             \
-                                                             \
-		if (!fm_cuda_mem_begin(&m, kind, size))      \
-			return FM_CU_ERROR_OUT_OF_MEMORY;    \
-		rc = NEXT(symbol, CALL_ARGS(params));        \
-		return MADE(&m, space, ptr, size, rc);       \
+#define ALLOC_AS(symbol, params, space, kind, ptr, n)                                 \
+	fm_cu_result symbol CALL_PARAMS(params)                                       \
+	{                                                                             \
+		__typeof__(*(ptr)) was = (ptr) ? *(ptr) : 0;                          \
+		struct fm_cuda_making m;                                              \
+		uint64_t size = n;                                                    \
+		fm_cu_result rc;                                                      \
+                                                                                      \
+		if (!fm_cuda_mem_begin(&m, kind, size))                               \
+			return FM_CU_ERROR_OUT_OF_MEMORY;                             \
+		rc = FM_CUDA_WITH_ROOM(&m.at, size, NEXT(symbol, CALL_ARGS(params))); \
+		return MADE(&m, space, ptr, size, rc);                                \
 	}
 #define ALLOC_PLAIN(symbol, params, ptr, n) \
 	ALLOC_AS(symbol, params, FM_CUDA_ADDRESS, FM_MEM_PLAIN, ptr, n)
@@ -88,7 +83,7 @@ static uint64_t times(uint64_t a, uint64_t b)
 			return rc;                                                             \
 		if (!fm_cuda_mem_begin(&m, FM_MEM_PLAIN, times(fm_cuda_mem_round(w, 512), h))) \
 			return FM_CU_ERROR_OUT_OF_MEMORY;                                      \
-		rc = NEXT(symbol, CALL_ARGS(params));                                          \
+		rc = FM_CUDA_WITH_ROOM(&m.at, m.size, NEXT(symbol, CALL_ARGS(params)));        \
 		if (rc)                                                                        \
 			return MADE(&m, FM_CUDA_ADDRESS, ptr, 0, rc);                          \
 		rc = MADE(&m, FM_CUDA_ADDRESS, ptr, (uint64_t) * (pitch) * (h), rc);           \

@@ -10,6 +10,9 @@
 
 /* More than that was somebody else's, at the same time. */
 #define CONTEXT_MOST ((uint64_t)1 << 30)
+/* What a context takes of a large device, with some more: if that is not enough the driver says so
+ * once more. */
+#define CONTEXT_ROOM ((uint64_t)600 << 20)
 
 static bool free_of(CUdevice dev, uint64_t *bytes)
 {
@@ -26,8 +29,18 @@ struct fm_cuda_mem_context fm_cuda_mem_context_begin(CUdevice dev)
 
 	if (x.at.c &&
 		!(fm_account_info(x.at.c, x.at.row, &total, &left) && free_of(dev, &x.before)))
-		x.at.c = NULL;
+		x.before = 0;
 	return x;
+}
+
+uint64_t fm_cuda_mem_context_takes(const struct fm_cuda_mem_context *x)
+{
+	fm_cu_result (*total)(size_t *, CUdevice) = fm_cuda_symbol("cuDeviceTotalMem_v2");
+	size_t bytes = 0;
+
+	if (total && !total(&bytes, x->at.dev))
+		return FM_MIN(CONTEXT_ROOM, (uint64_t)bytes / 16);
+	return CONTEXT_ROOM;
 }
 
 void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx, fm_cu_result rc)
@@ -40,8 +53,8 @@ void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx
 	uint64_t after;
 	bool kept;
 
-	if (!x->at.c || rc != FM_CU_SUCCESS || !free_of(x->at.dev, &after) || after >= x->before ||
-		x->before - after > CONTEXT_MOST)
+	if (!x->before || rc != FM_CU_SUCCESS || !free_of(x->at.dev, &after) ||
+		after >= x->before || x->before - after > CONTEXT_MOST)
 		return;
 	b.bytes = (int64_t)(x->before - after);
 	pthread_mutex_lock(&fm_cuda_memory.lock);

@@ -2,6 +2,8 @@
 /* How much counts, and what ends with what. */
 #include "base/lockorder.h"
 #include "memory.h"
+#include "xqueue/rest.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,12 +118,25 @@ struct fm_cuda_mem_at fm_cuda_mem_here(void)
 
 /* --- how much --- */
 
-bool fm_cuda_mem_claim(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, uint64_t bytes)
+int fm_cuda_mem_try(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, uint64_t bytes)
 {
 	if (FM_LIKELY(!fm_account_claim(at->c, at->row, kind, bytes)))
-		return true;
+		return 0;
 	fm_cuda_mem_make_room();
-	return !fm_account_claim(at->c, at->row, kind, bytes);
+	return fm_account_claim(at->c, at->row, kind, bytes);
+}
+
+bool fm_cuda_mem_claim(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, uint64_t bytes)
+{
+	struct fm_cuda_mem_at waits = *at;
+	uint64_t until = 0;
+	int rc;
+
+	do {
+		rc = fm_cuda_mem_try(at, kind, bytes);
+	} while (FM_UNLIKELY(rc == -ENOSPC) && fm_cuda_mem_room(&waits, bytes, &until));
+	fm_cuda_mem_room_end(at, until);
+	return !rc;
 }
 
 void fm_cuda_mem_differs(struct fm_client *c, CUdevice dev, enum fm_mem_kind kind, int64_t bytes)
@@ -479,9 +494,33 @@ void fm_cuda_mem_context_gone(CUcontext ctx)
 
 /* --- room that others make --- */
 
-bool fm_cuda_mem_room(const struct fm_cuda_mem_at *at, uint64_t bytes, uint64_t *until)
+/* It is time for a client if the alternative is that the program fails. */
+static bool has_client(struct fm_cuda_mem_at *at)
 {
-	return at->c && !fm_account_room(at->c, at->row, bytes, until);
+	if (at->c || !at->counts)
+		return at->c;
+	at->c = fm_shim_client();
+	at->row = at->c ? row_of(at->c, at->dev) : -1;
+	if (at->row < 0)
+		at->c = NULL;
+	return at->c;
+}
+
+/* Where the program's own memory went out, what it lacks is there when that is back. */
+static uint64_t await_own(struct fm_client *c)
+{
+	uint64_t since = fm_now();
+
+	fm_rest_call_end(c, fm_rest_call_begin(c));
+	return fm_now() - since;
+}
+
+bool fm_cuda_mem_room(struct fm_cuda_mem_at *at, uint64_t bytes, uint64_t *until)
+{
+	if (!has_client(at) || fm_account_room(at->c, at->row, bytes, until))
+		return false;
+	*until += await_own(at->c);
+	return true;
 }
 
 void fm_cuda_mem_room_end(const struct fm_cuda_mem_at *at, uint64_t until)

@@ -21,6 +21,19 @@ struct fm_cuda_vmm {
 
 static uint64_t numbers; /* given so far */
 
+/* A driver's call that makes no memory but tables of pages. */
+#define WITH_TABLES(call)                                                             \
+	({                                                                            \
+		fm_cu_result made_ = (call);                                          \
+		struct fm_cuda_mem_at here_;                                          \
+                                                                                      \
+		if (FM_UNLIKELY(made_ == FM_CU_ERROR_OUT_OF_MEMORY)) {                \
+			here_ = fm_cuda_mem_here();                                   \
+			made_ = FM_CUDA_WITH_ROOM(&here_, FM_CUDA_MEM_GRANULE, call); \
+		}                                                                     \
+		made_;                                                                \
+	})
+
 static struct fm_cuda_vmm *vmm_of(const struct fm_cuda_block *b)
 {
 	return b ? (struct fm_cuda_vmm *)(uintptr_t)b->of : NULL;
@@ -104,7 +117,7 @@ fm_cu_result cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	v.dev = at.dev;
 	if (at.c && !fm_cuda_mem_claim(&at, v.kind, size))
 		return FM_CU_ERROR_OUT_OF_MEMORY;
-	rc = NEXT(cuMemCreate, (handle, size, prop, flags));
+	rc = FM_CUDA_WITH_ROOM(&at, size, NEXT(cuMemCreate, (handle, size, prop, flags)));
 	if (at.counts && (rc || !handle_made(*handle, &v, at.c ? size : 0)))
 		give_back(&v); /* what was claimed */
 	return rc;
@@ -147,7 +160,7 @@ static int64_t imports(struct fm_cuda_vmm *v, uint64_t end)
 fm_cu_result cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
-	fm_cu_result rc = NEXT(cuMemMap, (ptr, size, offset, handle, flags));
+	fm_cu_result rc = WITH_TABLES(NEXT(cuMemMap, (ptr, size, offset, handle, flags)));
 	struct fm_client *c;
 	struct fm_cuda_vmm *v;
 	int64_t more = 0;
@@ -299,7 +312,7 @@ static void opened(CUdeviceptr ptr)
 
 fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
 {
-	fm_cu_result rc = NEXT(cuIpcOpenMemHandle, (ptr, handle, flags));
+	fm_cu_result rc = WITH_TABLES(NEXT(cuIpcOpenMemHandle, (ptr, handle, flags)));
 
 	if (rc == FM_CU_SUCCESS)
 		opened(*ptr);
@@ -308,7 +321,7 @@ fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle
 
 fm_cu_result cuIpcOpenMemHandle_v2(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
 {
-	fm_cu_result rc = NEXT(cuIpcOpenMemHandle_v2, (ptr, handle, flags));
+	fm_cu_result rc = WITH_TABLES(NEXT(cuIpcOpenMemHandle_v2, (ptr, handle, flags)));
 
 	if (rc == FM_CU_SUCCESS)
 		opened(*ptr);

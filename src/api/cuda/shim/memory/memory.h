@@ -46,7 +46,9 @@ struct fm_cuda_mem_at fm_cuda_mem_on(CUdevice dev);
 
 /* --- count.c: what counts --- */
 
-/* False: a limit does not allow it, even when pools have given back what nobody has in use. */
+/* As fm_account_claim(), but pools give back what nobody has in use before a limit refuses. */
+int fm_cuda_mem_try(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, uint64_t bytes);
+/* The same, and waits for room if others have what is left of the device. False: it is refused. */
 bool fm_cuda_mem_claim(const struct fm_cuda_mem_at *at, enum fm_mem_kind kind, uint64_t bytes);
 /* Counts `bytes` more, or fewer, of memory that is there in any case. c: of fm_cuda_memory, as it
  * was when the table was changed; NULL: there was none, so that the table alone knows of it. */
@@ -61,10 +63,26 @@ void fm_cuda_mem_client_made(struct fm_client *c);
 /* Does the program have any memory? */
 bool fm_cuda_mem_any(void);
 
-/* The driver has no memory for so much: false if others cannot make room, or no longer. *until is 0
- * at first, and is given to room_end() by an allocation that has waited. */
-bool fm_cuda_mem_room(const struct fm_cuda_mem_at *at, uint64_t bytes, uint64_t *until);
+/* The driver has no memory for so much: false if others cannot make room, or no longer. A program
+ * that has no client yet is given one, and *at knows it then. *until is 0 at first, and is given to
+ * room_end() by an allocation that has waited. */
+bool fm_cuda_mem_room(struct fm_cuda_mem_at *at, uint64_t bytes, uint64_t *until);
 void fm_cuda_mem_room_end(const struct fm_cuda_mem_at *at, uint64_t until);
+
+/* A driver's call that takes so much memory there: where the device is full it is made again when
+ * others have made room. What it gives is the driver's last word. */
+#define FM_CUDA_WITH_ROOM(at, bytes, call)                                \
+	({                                                                \
+		uint64_t until_ = 0;                                      \
+		fm_cu_result is_;                                         \
+                                                                          \
+		do {                                                      \
+			is_ = (call);                                     \
+		} while (FM_UNLIKELY(is_ == FM_CU_ERROR_OUT_OF_MEMORY) && \
+			 fm_cuda_mem_room(at, bytes, &until_));           \
+		fm_cuda_mem_room_end(at, until_);                         \
+		is_;                                                      \
+	})
 
 /* A block that is about to be made. */
 struct fm_cuda_making {
@@ -109,9 +127,11 @@ void fm_cuda_mem_make_room(void);
 
 struct fm_cuda_mem_context {
 	struct fm_cuda_mem_at at;
-	uint64_t before; /* free */
+	uint64_t before; /* free; 0: it is not counted */
 };
 struct fm_cuda_mem_context fm_cuda_mem_context_begin(CUdevice dev);
+/* So much room is asked for where the device has none for a context. */
+uint64_t fm_cuda_mem_context_takes(const struct fm_cuda_mem_context *x);
 void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx, fm_cu_result rc);
 
 /* --- handles.c: lock held. What the memory of a handle counts. --- */

@@ -9,6 +9,7 @@
 #include "api/cuda/shim/managed/managed.h"
 #include "api/cuda/shim/order.h"
 #include "memory.h"
+#include <errno.h>
 #include <pthread.h>
 
 #define POOLS 64 /* of a process: the rest are looked at when they are used */
@@ -249,23 +250,33 @@ static void pool_differs(const struct ordering *o, int64_t counts, int64_t used)
 }
 
 /* Claims what the pool has not reserved yet. */
+static int pool_claim(struct ordering *o)
+{
+	int64_t more = lacking(o, false);
+	int rc = 0;
+
+	if (more > 0 && o->at.c)
+		rc = fm_account_claim(o->at.c, o->at.row, FM_MEM_POOL, (uint64_t)more);
+	if (!rc && more > 0 && o->at.c)
+		pool_differs(o, more, 0);
+	return rc;
+}
+
 static bool pool_claims(struct ordering *o)
 {
-	int64_t more = lacking(o, true);
+	uint64_t until = 0;
+	int rc;
 
-	for (bool again = true;; again = false, more = lacking(o, false)) {
-		if (more <= 0 || !o->at.c)
-			return true;
-		if (!fm_account_claim(o->at.c, o->at.row, FM_MEM_POOL, (uint64_t)more)) {
-			pool_differs(o, more, 0);
-			return true;
-		}
-		if (!again)
-			break;
+	lacking(o, true);
+	rc = pool_claim(o);
+	if (rc)
 		fm_cuda_mem_make_room();
-	}
-	pool_differs(o, 0, -(int64_t)o->size);
-	return false;
+	while (rc && (rc = pool_claim(o)) == -ENOSPC && fm_cuda_mem_room(&o->at, o->size, &until))
+		;
+	fm_cuda_mem_room_end(&o->at, until);
+	if (rc)
+		pool_differs(o, 0, -(int64_t)o->size);
+	return !rc;
 }
 
 static bool order_begin(
@@ -330,22 +341,31 @@ void fm_cuda_pool_freed(uint64_t pool, uint64_t size)
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 }
 
-#define ALLOC_ORDERED(symbol, per_thread, params, ptr, n, pool, stream)          \
-	fm_cu_result symbol CALL_PARAMS(params)                                  \
-	{                                                                        \
-		struct fm_cuda_order order;                                      \
-		struct ordering o;                                               \
-		fm_cu_result rc;                                                 \
+#define IN_ORDER(call, stream, per_thread)                                       \
+	({                                                                       \
+		struct fm_cuda_order order_ =                                    \
+			fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN); \
+		fm_cu_result did_;                                               \
                                                                                  \
-		if (!order_begin(&o, pool, n, stream, per_thread))               \
-			return FM_CU_ERROR_OUT_OF_MEMORY;                        \
-		order = fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN); \
 		fm_cu_inside++;                                                  \
-		rc = NEXT(symbol, CALL_ARGS(params));                            \
+		did_ = (call);                                                   \
 		fm_cu_inside--;                                                  \
-		fm_cuda_ordered(order, fm_cuda_stream(stream, per_thread));      \
-		order_end(&o, ptr, rc);                                          \
-		return rc;                                                       \
+		fm_cuda_ordered(order_, fm_cuda_stream(stream, per_thread));     \
+		did_;                                                            \
+	})
+
+#define ALLOC_ORDERED(symbol, per_thread, params, ptr, n, pool, stream)                 \
+	fm_cu_result symbol CALL_PARAMS(params)                                         \
+	{                                                                               \
+		struct ordering o;                                                      \
+		fm_cu_result rc;                                                        \
+                                                                                        \
+		if (!order_begin(&o, pool, n, stream, per_thread))                      \
+			return FM_CU_ERROR_OUT_OF_MEMORY;                               \
+		rc = FM_CUDA_WITH_ROOM(&o.at, o.size,                                   \
+			IN_ORDER(NEXT(symbol, CALL_ARGS(params)), stream, per_thread)); \
+		order_end(&o, ptr, rc);                                                 \
+		return rc;                                                              \
 	}
 #define ALLOC_LINEAR(...)
 #define ALLOC_PLAIN(...)
@@ -366,22 +386,17 @@ static struct fm_cuda_ending order_take(CUdeviceptr ptr, CUstream stream, bool p
 	return fm_cuda_mem_take(FM_CUDA_ADDRESS, ptr);
 }
 
-#define RELEASE_ORDERED(symbol, per_thread, params, ptr, stream)                 \
-	fm_cu_result symbol CALL_PARAMS(params)                                  \
-	{                                                                        \
-		fm_cu_result rc = fm_cuda_managed_free_later(ptr);               \
-		struct fm_cuda_order order;                                      \
-		struct fm_cuda_ending e;                                         \
-                                                                                 \
-		if (rc != FM_CUDA_NOT_MANAGED)                                   \
-			return rc;                                               \
-		e = order_take(ptr, stream, per_thread);                         \
-		order = fm_cuda_ordering(stream, per_thread, FM_CUDA_FOR_PLAIN); \
-		fm_cu_inside++;                                                  \
-		rc = NEXT(symbol, CALL_ARGS(params));                            \
-		fm_cu_inside--;                                                  \
-		fm_cuda_ordered(order, fm_cuda_stream(stream, per_thread));      \
-		return fm_cuda_mem_ended(&e, rc);                                \
+#define RELEASE_ORDERED(symbol, per_thread, params, ptr, stream)                    \
+	fm_cu_result symbol CALL_PARAMS(params)                                     \
+	{                                                                           \
+		fm_cu_result rc = fm_cuda_managed_free_later(ptr);                  \
+		struct fm_cuda_ending e;                                            \
+                                                                                    \
+		if (rc != FM_CUDA_NOT_MANAGED)                                      \
+			return rc;                                                  \
+		e = order_take(ptr, stream, per_thread);                            \
+		rc = IN_ORDER(NEXT(symbol, CALL_ARGS(params)), stream, per_thread); \
+		return fm_cuda_mem_ended(&e, rc);                                   \
 	}
 #define RELEASE_HOST(...)
 #define RELEASE_DEVICE(...)
