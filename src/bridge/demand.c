@@ -220,7 +220,8 @@ static uint64_t follow_out(struct fm_bridge *b, struct fm_bridge_group *g, uint6
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
-	if (!a.processes) {
+	/* Nothing of it comes in if its contexts have died. */
+	if (!a.processes || (a.trouble == FM_MEM_DRIVER && !demand_missing(g, NULL))) {
 		is_here(b, g, now);
 		return now;
 	}

@@ -21,6 +21,8 @@
  *   other MS     a kernel that takes so long there, and then the first memory
  *   beside MS    when host memory is given back, in another thread: a kernel that takes so long,
  *                and a copy
+ *   lose ERROR   the context dies with that error. A copy is told so, "says ERROR". After one more
+ *                word the context is destroyed, "reset", and it waits for the end of its input
  *   race N       N times: one thread frees a block, while another frees one in a stream
  */
 #include "../../fakes/cuda/fake_cuda.h"
@@ -361,6 +363,25 @@ static void do_beside(struct job *j, int ms)
 	puts("copied");
 }
 
+static void do_lose(struct job *j, int error)
+{
+	fake_cuda_lose_fn *lose;
+	char line[32];
+	uint32_t word;
+
+	*(void **)&lose = dlsym(driver_handle(), "fake_cuda_lose");
+	if (!lose)
+		die("only the fake driver can be told to");
+	lose(error);
+	printf("says %d\n", cu.cuMemcpyDtoH_v2(&word, mine.at[0], sizeof(word)));
+	if (scanf("%31s", line) == 1)
+		cu.cuDevicePrimaryCtxReset_v2(j->c.dev);
+	puts("reset");
+	while (getchar() != EOF)
+		;
+	exit(0);
+}
+
 struct racing {
 	struct job *j;
 	int n;
@@ -418,6 +439,7 @@ int main(int argc, char **argv)
 		{"near", do_near},
 		{"other", do_other},
 		{"beside", do_beside},
+		{"lose", do_lose},
 		{"race", do_race},
 		{0},
 	};

@@ -268,6 +268,31 @@ def the_daemon_dies(stack):
     p.ends()
 
 
+def a_context_dies_with_its_memory_out(stack):
+    """The program is told what the driver says, at once; nobody makes room for it, and what was out counts no more."""
+    fermata = world(stack)
+    p = start(fermata)
+    p.do("alloc 60", "fill 1")
+    other = start(fermata)
+    other.do("alloc 60", "fill 2")
+    check(is_out(fermata, p), "it is not out")
+    p.tell("lose 719")
+    p.line("says 719")
+    eventually("it is not waited for", lambda: not memory(fermata, p)["host_bytes"] and not fermata.group(p.pid).get("out"))
+    check(memory(fermata, p)["committed_bytes"] < 60 * MIB, memory(fermata, p))
+    other.do("check 2")
+    check(not memory(fermata, other)["moved_out_bytes"], "the other made room for it")
+    p.tell("on")
+    p.line("reset")
+    third = start(fermata)
+    third.do("alloc 60", "fill 3", "check 3")
+    other.do("check 2")
+    no_refusal(other, third)
+    p.ends()
+    other.ends()
+    third.ends()
+
+
 def another_daemon_takes_over(stack):
     """It finds memory that is out, and goes on by turns."""
     fermata = world(stack)
@@ -300,5 +325,6 @@ main(
     more_than_the_device_has,
     one_that_is_stopped,
     the_daemon_dies,
+    a_context_dies_with_its_memory_out,
     another_daemon_takes_over,
 )

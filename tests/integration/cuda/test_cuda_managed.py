@@ -468,6 +468,23 @@ def a_context_that_just_ends(stack):
     p.ends()
 
 
+def a_context_that_dies_meanwhile(stack):
+    """Put out by hand or on its way back, what is out is lost with it, and the program is told what the driver says."""
+    fermata = world(stack, FAKE_CUDA_COPY="0.05:0.05:0.08")
+    for back_again in (False, True):
+        p = filled(fermata)
+        out(fermata, p)
+        if back_again:
+            fermata.cli("resume", str(p.pid))
+        p.tell("lose 700")
+        p.line("says 700")
+        fermata.cli("resume", "--wait", str(p.pid))
+        check(not away(fermata, p)["host"], away(fermata, p))
+        p.tell("on")
+        p.line("reset")
+        p.ends()
+
+
 def another_device_meanwhile(stack):
     """Its first memory there waits for what is behind a gate, and the mover waits for nobody."""
     fermata = world(stack, FAKE_CUDA_DEVICES=2, FAKE_CUDA_LOCK=1)
@@ -637,6 +654,7 @@ main(
     two_that_do_not_fit,
     contexts_that_end,
     a_context_that_just_ends,
+    a_context_that_dies_meanwhile,
     another_device_meanwhile,
     first_memory_beside_work,
     gives_host_memory_back_beside_launches,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that moves: addresses, blocks, chunks, the way to the host and back, and each call of the
  * driver failing once. */
+#include "api/cuda/core/memory/lost.h"
 #include "memory_world.h"
 
 /* --- pure parts --- */
@@ -421,6 +422,39 @@ static void the_end_of_a_context_ends_its_memory(void **state)
 
 /* --- each call of the driver fails once --- */
 
+/* What was out when the context died counts no more, and is freed as ever. */
+static void what_is_lost_is_nowhere(void **state)
+{
+	struct fm_cu_arena_sums s;
+	CUdeviceptr p, q;
+	uint64_t bytes;
+
+	(void)state;
+	start(UINT64_MAX);
+	p = get(20 * MIB);
+	q = get(130 * MIB);
+	fill(p, 20 * MIB);
+	fill(q, 130 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_true(fm_cu_arena_away(a));
+	fm_cu_arena_lose(a);
+	assert_false(fm_cu_arena_away(a));
+	assert_int_equal(dev.claimed, 0);
+	fm_cu_arena_sum(a, &s);
+	assert_true(!s.all && !s.here && !s.host);
+	assert_int_equal(fm_cu_arena_pin(a, q, 3, &bytes), 0);
+	assert_int_equal(bytes, 0);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	give(p);
+	p = get(4 * MIB); /* there is a new chunk for it */
+	fill(p, 4 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 4 * MIB);
+	give(q);
+	end();
+}
+
 /* What is noted of each chunk is what the driver has, and each content is in one place. */
 static void notes_are_true(void)
 {
@@ -558,6 +592,7 @@ int main(void)
 		cmocka_unit_test(it_waits_for_room_on_the_device),
 		cmocka_unit_test(it_stops_where_it_is_told_to),
 		cmocka_unit_test(the_end_of_a_context_ends_its_memory),
+		cmocka_unit_test(what_is_lost_is_nowhere),
 		cmocka_unit_test(each_call_of_the_driver_may_fail_once),
 		cmocka_unit_test(host_memory_is_bounded_and_used_again),
 		cmocka_unit_test(the_host_is_asked),

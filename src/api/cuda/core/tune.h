@@ -99,6 +99,9 @@
 #define FM_CU_OUT_LOOK (20 * FM_MS)
 /* [time] Between attempts to bring memory in where the device has no room. */
 #define FM_CU_ROOM_MOST (200 * FM_MS)
+/* [time] If the driver refuses for so long to bring memory in, and does not say that the context is
+ * dead, it is taken to be. Shorter: a program may lose memory that would have come in. */
+#define FM_CU_REFUSED_MOST (10 * FM_S)
 /* [time] Memory of the host is kept for the next time for so long; after that the process is looked
  * at this often, until it has no work. */
 #define FM_CU_HOST_KEPT (10 * FM_S)

@@ -348,15 +348,20 @@ fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 static CUcontext resetting(CUdevice dev)
 {
 	CUcontext ctx = NULL;
+	bool kept;
 
 	if ((!fm_shim_has_client() && !atomic_load(&fm_cuda_rewrites) &&
 		    !atomic_load(&fm_cu_captures) && !fm_cuda_mem_any()) ||
 		!is_active(dev))
 		return NULL;
-	if (NEXT(cuDevicePrimaryCtxRetain, (&ctx, dev)))
+	kept = !NEXT(cuDevicePrimaryCtxRetain, (&ctx, dev));
+	if (!kept) /* it may be dead, and is the one that was there */
+		ctx = (unsigned)dev < DEVICES ? atomic_load(&primary[dev].ctx) : NULL;
+	if (!ctx)
 		return NULL;
 	ends(ctx);
-	NEXT(cuDevicePrimaryCtxRelease_v2, (dev));
+	if (kept)
+		NEXT(cuDevicePrimaryCtxRelease_v2, (dev));
 	return ctx;
 }
 

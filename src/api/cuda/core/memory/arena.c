@@ -287,7 +287,7 @@ static int pin(struct fm_cu_arena *a, CUdeviceptr at, size_t size, unsigned reas
 		if (at < c->at + fm_cu_chunk_size(c) && c->at < at + size && c->away)
 			return -EBUSY;
 	fm_list_each (c, &a->chunks, all) {
-		if (at >= c->at + fm_cu_chunk_size(c) || c->at >= at + size || c->stays)
+		if (at >= c->at + fm_cu_chunk_size(c) || c->at >= at + size || c->stays || c->lost)
 			continue;
 		c->stays = reason;
 		*bytes += fm_cu_chunk_size(c);
@@ -350,6 +350,8 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 	*sums = (struct fm_cu_arena_sums){.all = a->spare_pages * FM_CU_PAGE};
 	pthread_mutex_lock(&a->lock);
 	fm_list_each (c, &a->chunks, all) {
+		if (c->lost)
+			continue;
 		sums->all += fm_cu_chunk_size(c);
 		sums->here += fm_cu_chunk_here(c) ? fm_cu_chunk_size(c) : 0;
 		sums->pinned += c->stays ? fm_cu_chunk_size(c) : 0;

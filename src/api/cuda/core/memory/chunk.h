@@ -26,6 +26,7 @@ struct fm_cu_chunk {
 
 	bool slab;      /* dealt out by pages; else it belongs to one allocation */
 	bool away;      /* the content is on the host; what is mapped, if anything, is not it */
+	bool lost;      /* nowhere, and not counted (lost.h) */
 	unsigned stays; /* nonzero: pinned for that reason, and never moved */
 	uint64_t used;  /* pages that belong to somebody. Others have no content */
 	uint64_t out;   /* while it is away: pages whose content is on the host, */

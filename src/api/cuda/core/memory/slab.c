@@ -92,7 +92,8 @@ void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	c->out = c->zero = 0;
 	if (fm_cu_chunk_unmap(a, c, true))
 		return;
-	a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), c->stays);
+	if (!c->lost)
+		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), c->stays);
 	a->slab_pages -= c->pages;
 	fm_list_del(&c->all);
 	fm_cu_places_give(&a->places, c->page, c->pages);

@@ -62,6 +62,13 @@ void fm_cuda_managed_trouble(enum fm_mem_trouble trouble);
 /* Writes to the ledger where the memory is. */
 void fm_cuda_managed_tell(struct fm_cuda_managed *m);
 
+/* --- lost.c: by the mover --- */
+
+/* Where the context is dead, or everywhere: what is out never comes in, and the program is to see
+ * what the driver says to that. False: no context is dead. */
+bool fm_cuda_managed_lose(bool all);
+bool fm_cuda_managed_away(void); /* is anything out? */
+
 /* --- pins.c --- */
 
 /* A reason, by name: a call, and where it returns to, which says whose code made it. */

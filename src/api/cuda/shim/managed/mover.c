@@ -32,6 +32,7 @@ static struct {
 	bool full;        /* what may be out is out */
 	bool missed;      /* the program waits for its memory, as the daemon was told */
 	uint64_t until;   /* coming in waits for room until then */
+	uint64_t refused; /* the driver refuses to bring it in, since then; 0: it does not */
 	uint64_t trim_at; /* then the host gets its memory back; 0: it has none of it */
 
 	_Atomic bool started, stop, resting;
@@ -234,6 +235,34 @@ static uint64_t trim(void)
 
 /* --- out and in --- */
 
+/* What does not come in since the context has died is given up, so that the program sees the
+ * driver's error. */
+static bool gives_up(int rc)
+{
+	bool refused = rc == -EIO;
+
+	moves.refused = !refused ? 0 : moves.refused ? moves.refused : fm_now();
+	if (!fm_cuda_managed_lose(refused && fm_now() - moves.refused > FM_CU_REFUSED_MOST))
+		return false;
+	moves.gave_up = true;
+	fm_cuda_managed_trouble(FM_MEM_DRIVER);
+	return true;
+}
+
+static uint64_t goes_on_again(struct fm_client *c)
+{
+	tell_missed(c, false);
+	fm_rest_end(c);
+	atomic_store(&moves.resting, false);
+	moves.refused = 0;
+	moves.trim_at = fm_now() + FM_CU_HOST_KEPT;
+	if (moves.gave_up)
+		fm_account_bell(c);
+	else
+		fm_cuda_managed_trouble(FM_MEM_FINE);
+	return FM_CU_HOST_KEPT;
+}
+
 static uint64_t come_in(struct fm_client *c)
 {
 	int rc;
@@ -243,17 +272,12 @@ static uint64_t come_in(struct fm_client *c)
 	if (fm_rest_is_over(c)) /* it exits, and others may have its room */
 		tell_missed(c, true);
 	rc = move_all(fm_cu_move_in);
-	if (!rc) {
-		tell_missed(c, false);
-		fm_rest_end(c);
-		atomic_store(&moves.resting, false);
-		moves.trim_at = fm_now() + FM_CU_HOST_KEPT;
-		if (!moves.gave_up)
-			fm_cuda_managed_trouble(FM_MEM_FINE);
-		return FM_CU_HOST_KEPT;
-	}
+	if (rc)
+		gives_up(rc);
+	if (!rc || !fm_cuda_managed_away())
+		return goes_on_again(c);
 	if (atomic_load(&moves.stop) || wanted_out(c))
-		return 0;
+		return rc == -EIO ? FM_CU_OUT_LOOK : 0;
 	fm_cuda_managed_trouble(rc == -EIO ? FM_MEM_DRIVER : FM_MEM_DEVICE_FULL);
 	return rc == -EIO ? FM_CU_OUT_LOOK : 0;
 }
@@ -294,7 +318,13 @@ static uint64_t go_out(struct fm_client *c)
 		return FM_NEVER;
 	}
 	if (moves.full) {
-		tell_missed(c, fm_rest_is_missed(c) || fm_cu_waits_outside() || works());
+		bool missed = fm_rest_is_missed(c) || fm_cu_waits_outside() || works();
+
+		if (missed && gives_up(0) && !fm_cuda_managed_away()) {
+			fm_rest_mapping(c); /* nobody has to make room for it */
+			return goes_on_again(c);
+		}
+		tell_missed(c, missed);
 		return FM_CU_OUT_LOOK;
 	}
 	rc = rest(c);
