@@ -82,6 +82,7 @@ struct fm_cu_settle *fm_cu_turnstile_settle(struct fm_cu_turnstile *t)
 	return &t->settle;
 }
 
+/* With the lock: who keeps all out looks at these words of each. */
 void fm_cu_turnstile_forget(CUcontext ctx)
 {
 	struct fm_cu_turnstile *t = ctx ? find(ctx) : NULL;
@@ -89,9 +90,11 @@ void fm_cu_turnstile_forget(CUcontext ctx)
 	if (!t)
 		return;
 	fm_cu_settle_forget(&t->settle);
+	pthread_mutex_lock(&lock);
 	if (atomic_exchange(&t->kept, false))
 		fm_cu_stop_end(t);
 	atomic_store(&t->ctx, NULL);
+	pthread_mutex_unlock(&lock);
 }
 
 void fm_cu_turnstile_fork_child(void)
