@@ -21,6 +21,7 @@
  *   other MS     a kernel that takes so long there, and then the first memory
  *   beside MS    when host memory is given back, in another thread: a kernel that takes so long,
  *                and a copy
+ *   engine LOOK  opens the library $ENGINE, and with 1 looks for a function of it
  *   lose ERROR   the context dies with that error. A copy is told so, "says ERROR". After one more
  *                word the context is destroyed, "reset", and it waits for the end of its input
  *   race N       N times: one thread frees a block, while another frees one in a stream
@@ -363,6 +364,17 @@ static void do_beside(struct job *j, int ms)
 	puts("copied");
 }
 
+static void do_engine(struct job *j, int look)
+{
+	void *engine = dlopen(getenv("ENGINE"), RTLD_NOW | RTLD_LOCAL);
+
+	(void)j;
+	if (!engine)
+		die("%s", dlerror());
+	if (look && dlsym(engine, "NvEncodeAPICreateInstance"))
+		die("it is there");
+}
+
 static void do_lose(struct job *j, int error)
 {
 	fake_cuda_lose_fn *lose;
@@ -439,6 +451,7 @@ int main(int argc, char **argv)
 		{"near", do_near},
 		{"other", do_other},
 		{"beside", do_beside},
+		{"engine", do_engine},
 		{"lose", do_lose},
 		{"race", do_race},
 		{0},

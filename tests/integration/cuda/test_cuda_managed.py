@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -260,6 +261,27 @@ def unknown_calls_pin(stack):
     back(fermata, p)
     p.do("check 1")
     p.ends()
+
+
+def an_engine_comes(stack):
+    """A library that reaches memory by itself, opened while memory is out: it comes in, and stays. Who looks for a
+    function of it waits for that."""
+    directory = stack.enter_context(tempfile.TemporaryDirectory())
+    engine = os.path.join(directory, "libnvidia-encode.so.1")
+    shutil.copy(os.path.join(os.environ["BUILD"], "tests", "libcuda_plugin.so"), engine)
+    fermata = world(stack, ENGINE=engine)
+    for look in (0, 1):
+        p = filled(fermata)
+        out(fermata, p)
+        p.do(f"engine {look}")
+        if not look:
+            eventually("it is in", lambda: not away(fermata, p)["host"])
+        there = away(fermata, p)
+        check(not there["host"] and there["suspended"], there)
+        eventually("it stays", lambda: counters(fermata, p)["kinds"].get("engine", 0) >= 28 * MIB)
+        fermata.cli("resume", "--wait", str(p.pid))
+        p.do("check 1", "alloc 5", "fill 2", "check 2")
+        p.ends()
 
 
 def wished_memory_stays(stack):
@@ -641,6 +663,7 @@ main(
     tables_pin,
     tables_for_which_the_user_answers,
     unknown_calls_pin,
+    an_engine_comes,
     wished_memory_stays,
     refused_pin_is_none,
     exits_with_memory_out,

@@ -40,7 +40,9 @@ struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {
 #include "api/cuda/calls.def"
 };
 
-const char *const fm_look_up_prefixes[] = {"cu", FM_NVML_PREFIX, NULL};
+/* Those behind NVML's are of engines that reach memory by themselves: encoders and optical flow,
+ * decoders, ray tracing. */
+const char *const fm_look_up_prefixes[] = {"cu", FM_NVML_PREFIX, "Nv", "cuvid", "optix", NULL};
 
 /* The driver, if the program has loaded it; we never load it. It stays loaded from then on, because
  * its functions are in our table. */
@@ -189,6 +191,10 @@ void *fm_look_up_answer(struct fm_look_up *l)
 
 	if (FM_UNLIKELY(fm_nvml_names(l->symbol)))
 		return fm_nvml_answer(l);
+	if (FM_UNLIKELY(strncmp(l->symbol, "cu", 2) != 0 || l->symbol[2] == 'v')) {
+		fm_cuda_managed_engine();
+		return NULL;
+	}
 	call = by_symbol(l->symbol);
 	fn = call ? fm_look_up_find(l, call->absent, call->wrapper) : NULL;
 

@@ -89,6 +89,10 @@ void fm_cuda_managed_pin_new(struct fm_cuda_managed *m); /* a new arena */
 bool fm_cuda_managed_all_pinned(void);
 /* Is a library loaded that reaches memory by ways of its own? Any thread but the agent. */
 bool fm_cuda_managed_engines(void);
+/* Has one come since the last call? The mover alone asks. */
+bool fm_cuda_managed_engines_came(void);
+/* The program looks for a function that may be such a library's. */
+void fm_cuda_managed_engine(void);
 /* Does a tool that follows the program's memory look into it? */
 bool fm_cuda_managed_tools(void);
 

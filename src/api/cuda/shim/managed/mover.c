@@ -28,12 +28,13 @@
 static struct {
 	pthread_mutex_t lock; /* while memory moves; and what follows */
 	struct fm_cu_move *move[FM_CUDA_MEM_DEVICES];
-	bool gave_up;     /* the driver refused; not before another wish */
-	bool full;        /* what may be out is out */
-	bool missed;      /* the program waits for its memory, as the daemon was told */
-	uint64_t until;   /* coming in waits for room until then */
-	uint64_t refused; /* the driver refuses to bring it in, since then; 0: it does not */
-	uint64_t trim_at; /* then the host gets its memory back; 0: it has none of it */
+	bool gave_up;        /* the driver refused; not before another wish */
+	bool full;           /* what may be out is out */
+	bool missed;         /* the program waits for its memory, as the daemon was told */
+	uint64_t until;      /* coming in waits for room until then */
+	uint64_t refused;    /* the driver refuses to bring it in, since then; 0: it does not */
+	_Atomic bool engine; /* one has come that reaches memory by itself: it comes in */
+	uint64_t trim_at;    /* then the host gets its memory back; 0: it has none of it */
 
 	_Atomic bool started, stop, resting;
 	_Atomic bool told;      /* the wish that the mover was last woken for */
@@ -61,7 +62,8 @@ static bool wanted_out(struct fm_client *c)
 {
 	struct wish w = {.c = c};
 
-	if (!fm_client_connected(c) || fm_rest_is_over(c) || fm_cuda_managed_all_pinned())
+	if (!fm_client_connected(c) || fm_rest_is_over(c) || fm_cuda_managed_all_pinned() ||
+		atomic_load(&moves.engine))
 		return false;
 	fm_cuda_managed_each(look_at_wish, &w);
 	return w.out;
@@ -256,7 +258,9 @@ static uint64_t goes_on_again(struct fm_client *c)
 	atomic_store(&moves.resting, false);
 	moves.refused = 0;
 	moves.trim_at = fm_now() + FM_CU_HOST_KEPT;
-	if (moves.gave_up)
+	if (atomic_exchange(&moves.engine, false))
+		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
+	else if (moves.gave_up)
 		fm_account_bell(c);
 	else
 		fm_cuda_managed_trouble(FM_MEM_FINE);
@@ -269,7 +273,8 @@ static uint64_t come_in(struct fm_client *c)
 
 	fm_rest_mapping(c);
 	moves.full = false;
-	if (fm_rest_is_over(c)) /* it exits, and others may have its room */
+	/* Others may have its room. */
+	if (fm_rest_is_over(c) || atomic_load(&moves.engine))
 		tell_missed(c, true);
 	rc = move_all(fm_cu_move_in);
 	if (rc)
@@ -350,6 +355,10 @@ static uint64_t step(struct fm_client *c)
 	uint64_t again;
 	bool out = wanted_out(c);
 
+	if (out && atomic_load(&moves.resting) && fm_cuda_managed_engines_came()) {
+		atomic_store(&moves.engine, true);
+		out = false;
+	}
 	pthread_mutex_lock(&moves.lock);
 	if (!out)
 		moves.gave_up = false;
@@ -439,6 +448,7 @@ void fm_cuda_mover_fork_child(void)
 	for (unsigned i = 0; i < FM_CUDA_MEM_DEVICES; i++)
 		moves.move[i] = NULL;
 	moves.gave_up = moves.full = moves.missed = false;
+	atomic_store(&moves.engine, false);
 	atomic_store(&moves.started, false);
 	atomic_store(&moves.told, false);
 	atomic_store(&moves.stop, false);

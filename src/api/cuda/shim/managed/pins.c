@@ -40,6 +40,13 @@ static int is_one(struct dl_phdr_info *i, size_t size, void *arg)
 	return 0;
 }
 
+static int count_loaded(struct dl_phdr_info *i, size_t size, void *adds)
+{
+	(void)size;
+	*(unsigned long long *)adds = i->dlpi_adds;
+	return 1;
+}
+
 bool fm_cuda_managed_engines(void)
 {
 	struct names names = {.name = engines, .n = FM_ARRAY_LEN(engines)};
@@ -48,6 +55,19 @@ bool fm_cuda_managed_engines(void)
 		return false;
 	fm_cuda_managed_named(FM_MEM_PIN_ENGINE, &(struct fm_cuda_pinner){.what = names.found});
 	return true;
+}
+
+/* What is loaded is looked at only where something has been since. */
+bool fm_cuda_managed_engines_came(void)
+{
+	static unsigned long long seen;
+	unsigned long long adds = 0;
+
+	dl_iterate_phdr(count_loaded, &adds);
+	if (adds == seen)
+		return false;
+	seen = adds;
+	return fm_cuda_managed_engines();
 }
 
 bool fm_cuda_managed_tools(void)
@@ -189,6 +209,14 @@ void fm_cuda_managed_pin_new(struct fm_cuda_managed *m)
 bool fm_cuda_managed_all_pinned(void)
 {
 	return atomic_load(&all_pinned);
+}
+
+/* Waits for memory that is out. */
+void fm_cuda_managed_engine(void)
+{
+	if (atomic_load(&fm_cuda_managed_any) && !fm_cu_inside && !fm_cuda_managed_all_pinned() &&
+		fm_cuda_managed_engines())
+		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
 }
 
 void fm_cuda_pins_words_slow(
