@@ -25,6 +25,23 @@ static uint64_t claimed(const struct memory *mem, unsigned row, enum fm_mem_kind
 	return FM_MIN(CLAIM(mem->ledger->device[row].kind[kind]), (uint64_t)1 << 50);
 }
 
+/* It asked for memory that can be moved, and was refused; on all its devices, if it is the device
+ * that cannot. */
+static bool is_refused(const struct memory *mem)
+{
+	bool device = false, moves = false;
+
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
+		uint32_t trouble = CLAIM(mem->ledger->device[i].trouble);
+
+		if (trouble > FM_MEM_REFUSED && trouble < FM_MEM_TROUBLES)
+			return true;
+		device |= trouble == FM_MEM_REFUSED;
+		moves |= claimed(mem, i, FM_MEM_MOVABLE);
+	}
+	return device && !moves;
+}
+
 static void add_row(struct fm_bridge_away *a, const struct memory *mem, unsigned row)
 {
 	const struct fm_ledger_device *d = &mem->ledger->device[row];
@@ -39,23 +56,12 @@ static void add_row(struct fm_bridge_away *a, const struct memory *mem, unsigned
 		if (k != FM_MEM_MOVABLE)
 			a->stays = fm_add_sat(a->stays, claimed(mem, row, (enum fm_mem_kind)k));
 	a->wished = fm_add_sat(a->wished, claimed(mem, row, FM_MEM_PIN_WISH));
-	if (!trouble || trouble >= FM_MEM_TROUBLES)
+	if (!trouble || trouble >= FM_MEM_TROUBLES ||
+		(trouble == FM_MEM_REFUSED && !is_refused(mem)))
 		return;
 	/* What keeps memory that can be moved says more than that other memory cannot. */
 	if (!a->trouble || (a->trouble >= FM_MEM_REFUSED && trouble < FM_MEM_REFUSED))
 		a->trouble = (enum fm_mem_trouble)trouble;
-}
-
-/* It asked for memory that can be moved, and was refused. */
-static bool is_refused(const struct memory *mem)
-{
-	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
-		uint32_t trouble = CLAIM(mem->ledger->device[i].trouble);
-
-		if (trouble >= FM_MEM_REFUSED && trouble < FM_MEM_TROUBLES)
-			return true;
-	}
-	return false;
 }
 
 void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away *a)

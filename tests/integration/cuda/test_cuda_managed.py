@@ -185,6 +185,19 @@ def refuses_ranks_and_drivers(stack):
         p.ends()
 
 
+def a_device_that_cannot(stack):
+    """What is allocated there is the driver's; that of the other device goes out as ever."""
+    fermata = world(stack, FAKE_CUDA_DEVICES=2, FAKE_CUDA_FAIL="cuMemAddressReserve@2/1=801")
+    p = filled(fermata)
+    p.do("near 1", "other 1", "alloc 5", "fill 2")
+    out(fermata, p)
+    there = away(fermata, p)
+    check(not there["resident"] and there["host"] >= 30 * MIB, there)
+    back(fermata, p)
+    p.do("check 2")
+    p.ends()
+
+
 def pinned_memory_stays(stack):
     """A word for which a stream waits pins what is around it; the rest goes out."""
     fermata = world(stack)
@@ -659,6 +672,7 @@ main(
     refuses_what_is_not_managed,
     manages_what_the_settings_name,
     refuses_ranks_and_drivers,
+    a_device_that_cannot,
     pinned_memory_stays,
     tables_pin,
     tables_for_which_the_user_answers,

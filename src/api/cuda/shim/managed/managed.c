@@ -132,10 +132,11 @@ void fm_cuda_managed_each(void (*fn)(struct fm_cuda_managed *m, void *arg), void
 			fn(&all.device[i], arg);
 }
 
-static FM_COLD void refuse(int row, enum fm_mem_trouble why)
+/* of: a device, or all of the process. */
+static FM_COLD void refuse(_Atomic bool *of, int row)
 {
-	atomic_store(&all.refused, true);
-	note_trouble(row, why);
+	atomic_store(of, true);
+	note_trouble(row, FM_MEM_REFUSED);
 }
 
 /* Does unchanged memory stay on the host? */
@@ -156,7 +157,7 @@ static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *a
 	m->dev = at->dev;
 	m->row = at->row;
 	if (fm_cu_memory_able(cu, at->dev) || fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use)) {
-		refuse(at->row, FM_MEM_REFUSED);
+		refuse(&m->refused, at->row);
 		return;
 	}
 	atomic_store(&m->arena, a);
@@ -227,10 +228,12 @@ static struct fm_cuda_managed *here(void)
 	if (!at.c || !at.ctx || (unsigned)at.dev >= DEVICES)
 		return NULL;
 	if (!fm_rest_able(at.c)) {
-		refuse(at.row, FM_MEM_REFUSED);
+		refuse(&all.refused, at.row);
 		return NULL;
 	}
 	m = &all.device[at.dev];
+	if (FM_UNLIKELY(atomic_load_explicit(&m->refused, memory_order_relaxed)))
+		return NULL;
 	if (FM_UNLIKELY(!has_context(m)))
 		make_ready(m, &at);
 	a = atomic_load(&m->arena);
@@ -554,8 +557,10 @@ void fm_cuda_managed_fork_child(void)
 	all.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&all.reached, 0);
 	atomic_store(&fm_cuda_managed_any, false);
-	for (unsigned i = 0; i < DEVICES; i++)
+	for (unsigned i = 0; i < DEVICES; i++) {
 		atomic_store(&all.device[i].arena, NULL);
+		atomic_store(&all.device[i].refused, false);
+	}
 	fm_cuda_managed_peers_fork_child();
 	fm_cuda_mover_fork_child();
 }

@@ -22,7 +22,8 @@
 #include "api/cuda/shim/shim.h"
 
 /* Is the program's memory to be managed? The same from the first call on, except that it can become
- * false when the client is made and does not have what is needed. */
+ * false when the client is made and does not have what is needed. A device that cannot do what it
+ * takes is left to the driver alone. */
 bool fm_cuda_manages(void);
 /* Was it, when the process was first looked at? */
 bool fm_cuda_managed_wished(void);
@@ -31,7 +32,8 @@ bool fm_cuda_managed_wished(void);
 struct fm_cuda_managed {
 	_Atomic(struct fm_cu_arena *) arena; /* NULL: not made yet; it is never freed */
 	CUdevice dev;
-	int row; /* of fm_account_device() */
+	int row;              /* of fm_account_device() */
+	_Atomic bool refused; /* what is allocated there is the driver's */
 };
 
 /* --- managed.c --- */
