@@ -27,14 +27,18 @@ static struct {
 		char *mark; /* MARK bytes for each page */
 		CUdeviceptr at;
 		bool live, mapped, reachable;
+		bool on_host;
 		unsigned reaching; /* bits of devices */
 	} memory[HANDLES];
 	uint64_t used, most; /* bytes; most of them */
+	uint64_t host_used, host_most;
+	int node;      /* of the host that the driver names; negative: none */
+	bool no_nodes; /* the driver makes memory of the thread's own node alone */
 	uint64_t claimed, limit, pinned;
 	/* Copies, in order, and how many are done. An event stands behind the first `of[]`. */
 	struct {
 		char *host;
-		CUdeviceptr at;
+		CUdeviceptr at, from;
 		size_t size;
 		bool out;
 	} copy[COPIES];
@@ -42,8 +46,8 @@ static struct {
 	uint64_t behind[64];
 	unsigned events, streams, registered, pushed;
 	uint64_t copied; /* bytes */
-	/* Faults: the call of that number fails. */
-	unsigned calls, fails_at;
+	/* Faults: the call of that number fails, and so many in all. */
+	unsigned calls, fails_at, fails_for;
 	bool failed;
 	char failed_name[32];
 	CUdevice refused;            /* never reaches anything; 0: none */
@@ -55,7 +59,8 @@ static struct {
 
 static bool fails(const char *name)
 {
-	if (++dev.calls != dev.fails_at)
+	if (++dev.calls < dev.fails_at || !dev.fails_at ||
+		dev.calls >= dev.fails_at + FM_MAX(dev.fails_for, 1u))
 		return false;
 	dev.failed = true;
 	snprintf(dev.failed_name, sizeof(dev.failed_name), "%s", name);
@@ -92,11 +97,20 @@ static fm_cu_result unreserve_(CUdeviceptr at, size_t size)
 static fm_cu_result create_(
 	unsigned long long *h, size_t size, const struct fm_cu_memory_kind *kind, uint64_t flags)
 {
-	assert_int_equal(kind->location.type, FM_CU_LOCATION_DEVICE);
+	bool host = kind->location.type != FM_CU_LOCATION_DEVICE;
+	uint64_t *used = host ? &dev.host_used : &dev.used;
+
 	assert_int_equal(flags, 0);
 	assert_int_equal(size % PAGE, 0);
 	FAILS();
-	if (dev.used + size > dev.most)
+	if (kind->location.type == FM_CU_LOCATION_HOST_NODE) {
+		assert_int_equal(kind->location.id, dev.node);
+		if (dev.no_nodes)
+			return FM_CU_ERROR_INVALID_VALUE;
+	} else if (host) {
+		assert_int_equal(kind->location.type, FM_CU_LOCATION_HOST_NEAR);
+	}
+	if (*used + size > (host ? dev.host_most : dev.most))
 		return FM_CU_ERROR_OUT_OF_MEMORY;
 	for (unsigned i = 1; i < HANDLES; i++) {
 		if (dev.memory[i].live)
@@ -105,7 +119,8 @@ static fm_cu_result create_(
 		dev.memory[i].size = size;
 		dev.memory[i].mark = malloc(size / PAGE * MARK);
 		memset(dev.memory[i].mark, 0xdb, size / PAGE * MARK);
-		dev.used += size;
+		dev.memory[i].on_host = host;
+		*used += size;
 		*h = i;
 		return 0;
 	}
@@ -117,7 +132,7 @@ static fm_cu_result release_(unsigned long long h)
 	assert_true(h < HANDLES && dev.memory[h].live && !dev.memory[h].mapped);
 	FAILS();
 	free(dev.memory[h].mark);
-	dev.used -= dev.memory[h].size;
+	*(dev.memory[h].on_host ? &dev.host_used : &dev.used) -= dev.memory[h].size;
 	memset(&dev.memory[h], 0, sizeof(dev.memory[h]));
 	return 0;
 }
@@ -147,7 +162,9 @@ static fm_cu_result unmap_(CUdeviceptr at, size_t size)
 
 	assert_true(h && dev.memory[h].at == at && dev.memory[h].size == size);
 	for (uint64_t i = dev.done; i < dev.put; i++) /* of a running copy */
-		assert_int_not_equal(handle_at(dev.copy[i % COPIES].at), h);
+		assert_true(
+			handle_at(dev.copy[i % COPIES].at) != h &&
+			(!dev.copy[i % COPIES].from || handle_at(dev.copy[i % COPIES].from) != h));
 	FAILS();
 	dev.memory[h].mapped = dev.memory[h].reachable = false;
 	dev.memory[h].reaching = 0;
@@ -185,14 +202,16 @@ static void run_copy(void)
 	typeof(dev.copy[0]) *c = &dev.copy[dev.done++ % COPIES];
 
 	for (size_t i = 0; i < c->size; i += PAGE) {
-		if (!c->host)
+		if (c->from)
+			memcpy(marks(c->at + i), marks(c->from + i), MARK);
+		else if (!c->host)
 			memset(marks(c->at + i), 0, MARK);
 		else if (c->out)
 			memcpy(c->host + i, marks(c->at + i), MARK);
 		else
 			memcpy(marks(c->at + i), c->host + i, MARK);
 	}
-	dev.copied += c->host ? c->size : 0;
+	dev.copied += c->host || c->from ? c->size : 0;
 }
 static fm_cu_result put(char *host, CUdeviceptr at, size_t size, bool out)
 {
@@ -201,8 +220,19 @@ static fm_cu_result put(char *host, CUdeviceptr at, size_t size, bool out)
 	assert_true(dev.pushed);
 	marks(at);
 	marks(at + size - PAGE);
-	dev.copy[dev.put % COPIES] = (typeof(dev.copy[0])){host, at, size, out};
+	dev.copy[dev.put % COPIES] =
+		(typeof(dev.copy[0])){.host = host, .at = at, .size = size, .out = out};
 	dev.put++;
+	return 0;
+}
+static fm_cu_result within_(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream s)
+{
+	(void)s;
+	FAILS();
+	marks(from);
+	marks(from + size - PAGE);
+	put(NULL, to, size, false);
+	dev.copy[(dev.put - 1) % COPIES].from = from;
 	return 0;
 }
 static fm_cu_result out_(void *to, CUdeviceptr from, size_t size, CUstream s)
@@ -292,7 +322,18 @@ static fm_cu_result stream_query_(CUstream s)
 {
 	(void)s;
 	FAILS();
+	if (dev.done < dev.put) {
+		run_copy();
+		return FM_CU_ERROR_NOT_READY;
+	}
 	return dev.stands ? FM_CU_ERROR_NOT_READY : 0;
+}
+static fm_cu_result attribute_(int *value, int which, CUdevice d)
+{
+	(void)d;
+	assert_int_equal(which, 134);
+	*value = dev.node;
+	return 0;
 }
 static fm_cu_result event_create_(CUevent *e, unsigned flags)
 {
@@ -389,6 +430,8 @@ static const struct fm_cu_driver driver = {
 	.event_destroy = event_destroy_,
 	.event_record = record_,
 	.event_query = query_,
+	.copy_within = within_,
+	.device_get_attribute = attribute_,
 	.fill = fill_,
 	.mem_alloc = alloc_,
 	.mem_free = free_,

@@ -40,9 +40,9 @@ static void nap_(void *cookie, uint64_t ns)
 	if (dev.makes_room)
 		dev.most = UINT64_MAX;
 }
-static bool room(uint64_t bytes)
+static bool room(uint64_t bytes, uint64_t uncounted)
 {
-	(void)bytes;
+	(void)bytes, (void)uncounted;
 	return !told.no_room;
 }
 
@@ -60,7 +60,7 @@ static void start_with(uint64_t host, bool keeps)
 	memset(&dev, 0, sizeof(dev));
 	memset(&told, 0, sizeof(told));
 	told.naps_most = 1000000;
-	dev.most = dev.limit = UINT64_MAX / 2;
+	dev.most = dev.limit = dev.host_most = UINT64_MAX / 2;
 	assert_int_equal(fm_cu_arena_create(&a, &driver, (CUcontext)8, 0, &use), 0);
 	a->host.has_room = room;
 	a->host.populate = no_pages_yet;
@@ -79,6 +79,7 @@ static void end(void)
 	fm_cu_move_end(m, false);
 	fm_cu_arena_destroy(a);
 	assert_int_equal(dev.used, 0);
+	assert_int_equal(dev.host_used, 0);
 	assert_int_equal(dev.claimed, 0);
 }
 

@@ -567,8 +567,8 @@ static void the_host_is_asked(void **state)
 {
 	(void)state;
 	assert_true(fm_cu_host_most() > 0);
-	assert_false(fm_cu_host_has_room(UINT64_MAX));
-	assert_false(fm_cu_host_has_room(fm_cu_host_most() * 2));
+	assert_false(fm_cu_host_has_room(UINT64_MAX, 0));
+	assert_false(fm_cu_host_has_room(fm_cu_host_most() * 2, 0));
 }
 
 int main(void)

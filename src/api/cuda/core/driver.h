@@ -108,7 +108,7 @@ struct fm_cu_uuid { /* CUuuid */
 
 /* CUmemAllocationProp, and CUmemAccessDesc: memory of one device, apart from its addresses. */
 struct fm_cu_location {
-	int type, id; /* FM_CU_LOCATION_DEVICE, and which */
+	int type, id; /* FM_CU_LOCATION_DEVICE, _HOST_NODE, and which; _HOST_NEAR */
 };
 struct fm_cu_memory_kind {
 	int type, handle_types; /* FM_CU_MEMORY_PINNED; none */
@@ -120,7 +120,13 @@ struct fm_cu_memory_access {
 	struct fm_cu_location location;
 	int flags; /* FM_CU_MEMORY_READ_WRITE */
 };
-enum { FM_CU_LOCATION_DEVICE = 1, FM_CU_MEMORY_PINNED = 1, FM_CU_MEMORY_READ_WRITE = 3 };
+enum {
+	FM_CU_LOCATION_DEVICE = 1,
+	FM_CU_LOCATION_HOST_NODE = 3, /* a NUMA node of the host, */
+	FM_CU_LOCATION_HOST_NEAR = 4, /* and that of the calling thread */
+	FM_CU_MEMORY_PINNED = 1,
+	FM_CU_MEMORY_READ_WRITE = 3
+};
 
 /* X(name here, symbol of the library, parameters) */
 /* clang-format off */
@@ -147,6 +153,7 @@ enum { FM_CU_LOCATION_DEVICE = 1, FM_CU_MEMORY_PINNED = 1, FM_CU_MEMORY_READ_WRI
 	X(mem_access, "cuMemSetAccess", (CUdeviceptr at, size_t size, const struct fm_cu_memory_access *access, size_t n)) \
 	X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
 	X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
+	X(copy_within, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)) \
 	X(fill, "cuMemsetD32Async", (CUdeviceptr to, unsigned value, size_t n, CUstream stream)) \
 	X(module_load, "cuModuleLoadData", (CUmodule *module, const void *image)) \
 	X(module_function, "cuModuleGetFunction", (CUfunction *f, CUmodule module, const char *name)) \

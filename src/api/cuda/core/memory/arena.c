@@ -3,6 +3,7 @@
 #include "arena_internal.h"
 #include "base/lockorder.h"
 #include "base/util.h"
+#include "flip.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -26,7 +27,8 @@ static int init(struct fm_cu_arena *a)
 	/* Pages of it that are never used are never there; and tools that look for leaks see that
 	 * blocks are reached from here. */
 	a->table = calloc(pages, sizeof(*a->table));
-	if (a->table && !fm_cu_places_init(&a->places, pages))
+	a->window.at = a->base + (pages - FM_CU_CHUNK_PAGES) * FM_CU_PAGE;
+	if (a->table && !fm_cu_places_init(&a->places, pages - FM_CU_CHUNK_PAGES))
 		return 0;
 	free(a->table);
 	a->cu->mem_unreserve(a->base, a->size);
@@ -106,6 +108,7 @@ static void end_chunks(struct fm_cu_arena *a)
 
 	fm_list_each_safe (c, next, &a->chunks, all)
 		fm_cu_chunk_end(a, c);
+	fm_cu_flip_end(a);
 	fm_cu_spares_drop(a);
 }
 
@@ -207,7 +210,7 @@ static int take_pages(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
 	return 0;
 }
 
-int fm_cu_arena_alloc(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
+static int alloc(struct fm_cu_arena *a, size_t size, bool borrows, CUdeviceptr *at)
 {
 	int rc;
 
@@ -216,9 +219,20 @@ int fm_cu_arena_alloc(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
 	if (size > a->size)
 		return -ENOMEM;
 	pthread_mutex_lock(&a->lock);
+	a->borrows = borrows && !a->stays;
 	rc = size <= FM_CU_SMALL_MOST ? fm_cu_small_take(a, size, at) : take_pages(a, size, at);
 	pthread_mutex_unlock(&a->lock);
 	return rc;
+}
+
+int fm_cu_arena_alloc(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
+{
+	return alloc(a, size, false, at);
+}
+
+int fm_cu_arena_borrow(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
+{
+	return alloc(a, size, true, at);
 }
 
 static uintptr_t entry_of(const struct fm_cu_arena *a, CUdeviceptr p)
@@ -353,7 +367,8 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 		if (c->lost)
 			continue;
 		sums->all += fm_cu_chunk_size(c);
-		sums->here += fm_cu_chunk_here(c) ? fm_cu_chunk_size(c) : 0;
+		sums->here += fm_cu_chunk_on_device(c) ? fm_cu_chunk_size(c) : 0;
+		sums->borrowed += c->borrowed ? fm_cu_chunk_size(c) : 0;
 		sums->pinned += c->stays ? fm_cu_chunk_size(c) : 0;
 		/* While it is being copied it is still on the device. */
 		if (c->away)

@@ -47,6 +47,8 @@ struct fm_cu_range fm_cu_arena_range(const struct fm_cu_arena *a);
 /* 0 and *at, aligned to 512 bytes, or from 2 MiB on to 2 MiB. -ENOMEM: no memory, or a limit.
  * -EINVAL: no bytes. -EIO: the driver refuses. */
 int fm_cu_arena_alloc(struct fm_cu_arena *a, size_t size, CUdeviceptr *at);
+/* The same; but where the device has no memory left, it is the host's, mapped for the device. */
+int fm_cu_arena_borrow(struct fm_cu_arena *a, size_t size, CUdeviceptr *at);
 /* 0; -EINVAL: no block begins there. Nothing uses the block any more. */
 int fm_cu_arena_free(struct fm_cu_arena *a, CUdeviceptr at);
 
@@ -72,8 +74,9 @@ int fm_cu_arena_peer(struct fm_cu_arena *a, CUdevice device);
 /* Bytes of chunks, of which: */
 struct fm_cu_arena_sums {
 	uint64_t all;
-	uint64_t here; /* on the device, */
-	uint64_t host; /* copied to the host; what is in neither has no content */
+	uint64_t here;     /* on the device, */
+	uint64_t host;     /* copied to the host; what is in neither has no content */
+	uint64_t borrowed; /* memory of the host, mapped for the device */
 	uint64_t pinned;
 };
 void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums);

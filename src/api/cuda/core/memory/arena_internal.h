@@ -47,6 +47,8 @@ struct fm_cu_arena {
 	uintptr_t *table; /* for each page: a block of pages, or with the lowest bit a small page */
 	uint32_t reached; /* pages from here on were never in use */
 	struct fm_list chunks;
+	struct fm_cu_chunk window; /* flip.h: at the end of the addresses; no block is there */
+	bool borrows;   /* new chunks are memory of the host where the device has no room */
 	unsigned stays; /* of new chunks */
 	struct fm_cu_memory_access reaching[FM_CU_REACHING];
 	unsigned n_reaching;

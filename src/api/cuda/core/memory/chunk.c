@@ -4,6 +4,8 @@
 #include "digests.h"
 #include <errno.h>
 
+#define ATTRIBUTE_HOST_NODE 134 /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID */
+
 static bool take_spare(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
 	for (unsigned i = 0; i < a->spares; i++) {
@@ -27,7 +29,7 @@ static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	fm_cu_result rc;
 
 	if (c->made)
-		return 0;
+		return c->borrowed ? -EIO : 0;
 	if (take_spare(a, c))
 		return 0;
 	rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
@@ -37,7 +39,40 @@ static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
 }
 
-static int map(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
+/* The node of the host that is nearest to the device; where the driver does not say, or refuses
+ * it, that of this thread. */
+static fm_cu_result make_on_host(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	struct fm_cu_memory_kind kind = {
+		.type = FM_CU_MEMORY_PINNED, .location = {FM_CU_LOCATION_HOST_NODE, -1}};
+	int *node = &kind.location.id;
+	fm_cu_result rc = FM_CU_ERROR_INVALID_VALUE;
+
+	if (a->cu->device_get_attribute &&
+		!a->cu->device_get_attribute(node, ATTRIBUTE_HOST_NODE, a->device) && *node >= 0)
+		rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
+	if (!rc || rc == FM_CU_ERROR_OUT_OF_MEMORY)
+		return rc;
+	kind.location = (struct fm_cu_location){FM_CU_LOCATION_HOST_NEAR, 0};
+	return a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
+}
+
+static int borrow(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	fm_cu_result rc;
+
+	if (c->made)
+		return c->borrowed ? 0 : -EIO;
+	if (!fm_cu_host_lend(&a->host, fm_cu_chunk_size(c)))
+		return -ENOMEM;
+	rc = make_on_host(a, c);
+	c->made = c->borrowed = !rc;
+	if (rc)
+		fm_cu_host_unlend(&a->host, fm_cu_chunk_size(c));
+	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+}
+
+int fm_cu_chunk_mend(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
 	size_t size = fm_cu_chunk_size(c);
 	fm_cu_result rc = FM_CU_SUCCESS;
@@ -61,26 +96,46 @@ int fm_cu_chunk_map(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	int rc = make(a, c);
 
 	if (!rc)
-		rc = map(a, c);
+		rc = fm_cu_chunk_mend(a, c);
 	if (rc)
 		fm_cu_chunk_unmap(a, c, false);
 	return rc;
 }
 
+int fm_cu_chunk_borrow(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	int rc = borrow(a, c);
+
+	if (!rc)
+		rc = fm_cu_chunk_mend(a, c);
+	if (rc)
+		fm_cu_chunk_unmap(a, c, false);
+	return rc;
+}
+
+int fm_cu_chunk_lift(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	if (!c->mapped)
+		return 0;
+	if (a->cu->mem_unmap(c->at, fm_cu_chunk_size(c)))
+		return -EIO;
+	c->mapped = c->reachable = false;
+	return 0;
+}
+
 int fm_cu_chunk_unmap(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool keep)
 {
-	if (c->mapped) {
-		if (a->cu->mem_unmap(c->at, fm_cu_chunk_size(c)))
-			return -EIO;
-		c->mapped = c->reachable = false;
-	}
+	if (fm_cu_chunk_lift(a, c))
+		return -EIO;
 	if (!c->made)
 		return 0;
-	if (!keep || !fm_cu_spare_keep(a, c)) {
+	if (!keep || c->borrowed || !fm_cu_spare_keep(a, c)) {
 		if (a->cu->mem_release(c->handle))
 			return -EIO;
 	}
-	c->made = false;
+	if (c->borrowed)
+		fm_cu_host_unlend(&a->host, fm_cu_chunk_size(c));
+	c->made = c->borrowed = false;
 	return 0;
 }
 

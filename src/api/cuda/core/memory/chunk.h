@@ -3,6 +3,16 @@
  * Within the part: a chunk is memory of the device that is made, mapped and moved as one, at most
  * 128 MiB. Its address never changes. Each step that the driver has done is noted, and only that;
  * so after a call that failed the notes are still true, and the same function can be called again.
+ *
+ * A chunk is in one of these places:
+ *
+ *	device      memory of the device is mapped at its address.
+ *	out         nothing is mapped; the content is in registered memory of the host (host.h).
+ *	empty       the same, and there is no content.
+ *	borrowed    memory of the host is mapped at its address, and the device reaches it there
+ *over the link, many times slower: for what must run and has no room (flip.h). torn        the
+ *memory that has the content is made, and is not mapped: the driver has refused twice in a flip.
+ *fm_cu_chunk_mend() maps it.
  */
 #pragma once
 #include "api/cuda/core/driver.h"
@@ -22,6 +32,7 @@ struct fm_cu_chunk {
 	uint32_t page, pages; /* the place in the arena */
 	/* What the driver has done. */
 	bool made, mapped, reachable;
+	bool borrowed;             /* what is made is memory of the host */
 	unsigned long long handle; /* if made */
 
 	bool slab;      /* dealt out by pages; else it belongs to one allocation */
@@ -47,6 +58,14 @@ static inline bool fm_cu_chunk_here(const struct fm_cu_chunk *c)
 {
 	return c->made && c->mapped && c->reachable && !c->away;
 }
+static inline bool fm_cu_chunk_on_device(const struct fm_cu_chunk *c)
+{
+	return fm_cu_chunk_here(c) && !c->borrowed;
+}
+static inline bool fm_cu_chunk_torn(const struct fm_cu_chunk *c)
+{
+	return c->made && !c->away && !fm_cu_chunk_here(c);
+}
 
 /* The chunk has no place on the host any more. */
 void fm_cu_chunk_let_go(struct fm_cu_arena *a, struct fm_cu_chunk *c);
@@ -54,6 +73,12 @@ void fm_cu_chunk_let_go(struct fm_cu_arena *a, struct fm_cu_chunk *c);
 /* 0: memory of the device is mapped at its address. -ENOMEM: the device has none left. -EIO: the
  * driver refuses. Then everything that was done is undone, as far as the driver lets us. */
 int fm_cu_chunk_map(struct fm_cu_arena *a, struct fm_cu_chunk *c);
-/* The opposite. 0; -EIO: not all of it could be done, call it again. The memory goes back to the
- * driver, or with `keep`, to the spares of the arena if they have room. */
+/* The same with memory of the host. -ENOMEM: the host has no room. */
+int fm_cu_chunk_borrow(struct fm_cu_arena *a, struct fm_cu_chunk *c);
+/* 0: what is made is mapped at its address. If not, nothing is undone. */
+int fm_cu_chunk_mend(const struct fm_cu_arena *a, struct fm_cu_chunk *c);
+/* Nothing is mapped at its address; what is made stays. 0; -EIO. */
+int fm_cu_chunk_lift(const struct fm_cu_arena *a, struct fm_cu_chunk *c);
+/* The opposite of the first two. 0; -EIO: not all of it could be done, call it again. The memory
+ * goes back to the driver, or with `keep`, to the spares of the arena if they have room. */
 int fm_cu_chunk_unmap(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool keep);

@@ -209,7 +209,7 @@ void fm_cu_pages_forget(struct fm_cu_chunk *c)
 
 static bool may_go(const struct fm_cu_chunk *c)
 {
-	return !c->stays && !c->away && c->mapped && c->used;
+	return !c->stays && fm_cu_chunk_on_device(c) && c->used;
 }
 
 /* From that chunk on, until there are PAGES: *next is the first that is left. */

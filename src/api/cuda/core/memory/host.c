@@ -65,13 +65,31 @@ static char *map_pages(struct fm_cu_host_pool *p, size_t size)
 	return NULL;
 }
 
+static bool may_have(const struct fm_cu_host_pool *p, uint64_t bytes)
+{
+	return bytes <= fm_sub_sat(p->most, p->bytes + p->lent) && p->has_room(bytes, p->lent);
+}
+
+bool fm_cu_host_lend(struct fm_cu_host_pool *p, uint64_t bytes)
+{
+	bool ok = may_have(p, bytes);
+
+	p->lent += ok ? bytes : 0;
+	return ok;
+}
+
+void fm_cu_host_unlend(struct fm_cu_host_pool *p, uint64_t bytes)
+{
+	p->lent -= bytes;
+}
+
 static struct fm_cu_host_segment *add_segment(
 	struct fm_cu_host_pool *p, const struct fm_cu_driver *cu, unsigned pages)
 {
 	struct fm_cu_host_segment *s;
 	size_t size = pages * FM_CU_PAGE;
 
-	if (size > p->most - FM_MIN(p->bytes, p->most) || !p->has_room(size))
+	if (!may_have(p, size))
 		return NULL;
 	s = calloc(1, sizeof(*s));
 	if (!s)

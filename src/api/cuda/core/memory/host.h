@@ -25,8 +25,9 @@ struct fm_cu_host_pool {
 	struct fm_cu_host_segment *segments;
 	uint64_t most;  /* bytes; never more than that */
 	uint64_t bytes; /* of all segments */
+	uint64_t lent;  /* bytes of the host that the driver has made, and that count here, too */
 	/* Tests have their own. */
-	bool (*has_room)(uint64_t bytes);
+	bool (*has_room)(uint64_t bytes, uint64_t uncounted);
 	int (*populate)(char *at, size_t size);
 };
 
@@ -49,6 +50,11 @@ static inline char *fm_cu_host_at(const struct fm_cu_host_run *run)
  * all of them, for the context is gone, and with it what the driver knew of them. */
 bool fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu);
 
+/* The driver is to make so much memory of the host, and it has gone back. False: there is no room
+ * for it. No cgroup sees such memory, so it is added to what the cgroup says that it has. */
+bool fm_cu_host_lend(struct fm_cu_host_pool *p, uint64_t bytes);
+void fm_cu_host_unlend(struct fm_cu_host_pool *p, uint64_t bytes);
+
 /* Half of the machine's memory. */
 uint64_t fm_cu_host_most(void);
 /* What the machine has left, and what the cgroups of the process leave: UINT64_MAX without a limit.
@@ -57,7 +63,8 @@ struct fm_cu_host_room {
 	uint64_t machine, cgroup;
 };
 struct fm_cu_host_room fm_cu_host_room(void);
-/* Do both have that much left, and FM_CU_HOST_LEFT for others? */
-bool fm_cu_host_has_room(uint64_t bytes);
+/* Do both have that much left, and FM_CU_HOST_LEFT for others? uncounted: what no cgroup sees of
+ * what the process has. */
+bool fm_cu_host_has_room(uint64_t bytes, uint64_t uncounted);
 /* Makes the pages, large ones if it can: 0, or a negative errno. */
 int fm_cu_host_populate(char *at, size_t size);

@@ -92,11 +92,12 @@ struct fm_cu_host_room fm_cu_host_room(void)
 	return (struct fm_cu_host_room){meminfo("MemAvailable:"), cgroup_room()};
 }
 
-bool fm_cu_host_has_room(uint64_t bytes)
+bool fm_cu_host_has_room(uint64_t bytes, uint64_t uncounted)
 {
 	struct fm_cu_host_room room = fm_cu_host_room();
+	uint64_t cgroup = fm_sub_sat(room.cgroup, uncounted);
 
-	return FM_MIN(room.machine, room.cgroup) >= fm_add_sat(bytes, FM_CU_HOST_LEFT);
+	return FM_MIN(room.machine, cgroup) >= fm_add_sat(bytes, FM_CU_HOST_LEFT);
 }
 
 /* --- pages --- */

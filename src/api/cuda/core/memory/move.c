@@ -8,6 +8,7 @@
 #include "api/cuda/core/cuda.h"
 #include "arena_internal.h"
 #include "base/util.h"
+#include "flip.h"
 #include <errno.h>
 
 struct lane { /* one direction */
@@ -155,7 +156,7 @@ static int came_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	}
 	c->away = false;
 	c->out = c->zero = 0;
-	if (!c->digests || !c->digests->known)
+	if (c->borrowed || !c->digests || !c->digests->known)
 		fm_cu_chunk_let_go(m->a, c);
 	m->ops.moved(m->ops.cookie, false, bytes, 0);
 	return 0;
@@ -317,7 +318,7 @@ static int one_out(struct fm_cu_move *m, struct fm_cu_chunk *c)
 
 	if (c->away) /* of an attempt that failed, something may be left on the device */
 		return fm_cu_chunk_unmap(m->a, c, false);
-	if (c->stays || !c->mapped)
+	if (c->stays || !fm_cu_chunk_on_device(c))
 		return 0;
 	if (take_place(m->a, c, pages))
 		return -ENOMEM;
@@ -348,9 +349,35 @@ static int one_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	int rc;
 
 	if (!c->away)
-		return 0;
+		return fm_cu_chunk_torn(c) ? fm_cu_chunk_mend(m->a, c) : 0;
 	rc = map_when_there_is_room(m, c);
 	return rc ? rc : put_chunk(m, &m->in, c, (c->out | c->zero) & c->used);
+}
+
+/* Its content comes to where it runs from the host. */
+static int one_borrowed(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc;
+
+	if (!c->away)
+		return fm_cu_chunk_torn(c) ? fm_cu_chunk_mend(m->a, c) : 0;
+	rc = fm_cu_chunk_unmap(m->a, c, false); /* of an attempt that failed */
+	if (!rc)
+		rc = fm_cu_chunk_borrow(m->a, c);
+	return rc ? rc : put_chunk(m, &m->in, c, (c->out | c->zero) & c->used);
+}
+
+static int one_home(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	uint64_t bytes = fm_cu_chunk_size(c);
+	int rc;
+
+	if (c->away || c->stays || !c->borrowed)
+		return 0;
+	rc = fm_cu_flip(m->a, c, true, m->in.stream, &m->ops);
+	if (!rc)
+		m->ops.moved(m->ops.cookie, false, bytes, 0);
+	return rc;
 }
 
 static int each_chunk(struct fm_cu_move *m, struct lane *l,
@@ -405,7 +432,8 @@ int fm_cu_move_out(struct fm_cu_move *m)
 	return rc;
 }
 
-int fm_cu_move_in(struct fm_cu_move *m)
+/* Towards the device. */
+static int come(struct fm_cu_move *m, int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
 {
 	int rc;
 
@@ -413,9 +441,24 @@ int fm_cu_move_in(struct fm_cu_move *m)
 		return -ECANCELED;
 	rc = make_ready(m);
 	if (!rc)
-		rc = each_chunk(m, &m->in, one_in);
+		rc = each_chunk(m, &m->in, one);
 	leave(m);
 	return rc;
+}
+
+int fm_cu_move_in(struct fm_cu_move *m)
+{
+	return come(m, one_in);
+}
+
+int fm_cu_move_borrow(struct fm_cu_move *m)
+{
+	return come(m, one_borrowed);
+}
+
+int fm_cu_move_home(struct fm_cu_move *m)
+{
+	return come(m, one_home);
 }
 
 enum fm_cu_trimmed fm_cu_move_trim(struct fm_cu_move *m)
@@ -426,7 +469,7 @@ enum fm_cu_trimmed fm_cu_move_trim(struct fm_cu_move *m)
 	if (!enter(m))
 		return FM_CU_TRIM_KEEPS;
 	pthread_mutex_lock(&a->lock);
-	if (!a->host.has_room(a->host.bytes))
+	if (!a->host.has_room(a->host.bytes, a->host.lent))
 		while (drop_a_copy(a))
 			;
 	more = fm_cu_host_trim(&a->host, a->cu);

@@ -42,6 +42,13 @@ void fm_cu_move_end(struct fm_cu_move *m, bool context_gone);
 int fm_cu_move_out(struct fm_cu_move *m);
 /* 0: all of it is in. -ENOMEM: the device has no room, and it does not go on. -ECANCELED, -EIO. */
 int fm_cu_move_in(struct fm_cu_move *m);
+/* What is out is mapped from the host, where the device reaches it over the link: for a program
+ * that must run without room on the device. 0; -ENOMEM: the host has no room for the rest.
+ * -ECANCELED, -EIO. */
+int fm_cu_move_borrow(struct fm_cu_move *m);
+/* What runs from the host comes to the device, as far as that has room now. 0: all of it. -ENOMEM:
+ * the rest stays where it is. -ECANCELED, -EIO. */
+int fm_cu_move_home(struct fm_cu_move *m);
 /* Host memory that holds nothing goes back to the system; so do copies of what is on the device, if
  * the machine does not have as much left again. The driver may wait for the device meanwhile, so
  * nothing must be launched. */

@@ -73,6 +73,8 @@ struct fm_cu_chunk *fm_cu_chunk_new(
 	if (slab)
 		a->slab_pages += pages;
 	*rc = fm_cu_chunk_map(a, c);
+	if (*rc == -ENOMEM && a->borrows)
+		*rc = fm_cu_chunk_borrow(a, c);
 	if (*rc) {
 		fm_cu_chunk_end(a, c);
 		return NULL;
@@ -135,17 +137,28 @@ static unsigned grown(const struct fm_cu_arena *a, unsigned n)
 	return FM_MAX(n, part / n * n);
 }
 
+static struct fm_cu_chunk *take_from_any(
+	struct fm_cu_arena *a, bool borrowed, unsigned n, uint32_t *page)
+{
+	struct fm_cu_chunk *c;
+
+	fm_list_each (c, &a->chunks, all)
+		if (c->slab && fm_cu_chunk_here(c) && c->borrowed == borrowed &&
+			take_from(c, n, page))
+			return c;
+	return NULL;
+}
+
 int fm_cu_slab_take(struct fm_cu_arena *a, unsigned n, struct fm_cu_chunk **slab, uint32_t *page)
 {
 	unsigned pages = grown(a, n);
-	struct fm_cu_chunk *c;
 	int rc;
 
-	fm_list_each (c, &a->chunks, all) {
-		*slab = c;
-		if (c->slab && fm_cu_chunk_here(c) && take_from(c, n, page))
-			return 0;
-	}
+	*slab = take_from_any(a, false, n, page);
+	if (!*slab && a->borrows)
+		*slab = take_from_any(a, true, n, page);
+	if (*slab)
+		return 0;
 	*slab = new_slab(a, pages, &rc);
 	if (!*slab && pages > n)
 		*slab = new_slab(a, n, &rc);
