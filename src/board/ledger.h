@@ -112,7 +112,8 @@ struct fm_ledger_device {
 	_Atomic uint64_t peak;              /* the most that was ever allocated at one time */
 	_Atomic uint64_t refused;           /* allocations that a limit refused */
 	_Atomic uint64_t resident;          /* of movable memory: what is on the device, */
-	_Atomic uint64_t host;              /* and what is on the host; the rest is empty */
+	_Atomic uint64_t host;              /* and what is on the host; the rest is empty, */
+	_Atomic uint64_t mapped;            /* or runs from the host, mapped for the device */
 	_Atomic uint64_t went_out, came_in; /* bytes copied; never falling */
 	_Atomic uint64_t kept;    /* bytes that were evicted without a copy; never falling */
 	_Atomic uint64_t wanted;  /* `claimed` as it would be after the allocation that waits */

@@ -5,6 +5,7 @@
 #pragma once
 #include "internal.h"
 
+/* Without what runs from the host, mapped for the device: that takes no room. */
 struct sizes {
 	uint64_t all, movable, here; /* here: of the movable */
 };

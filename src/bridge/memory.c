@@ -608,7 +608,7 @@ int fm_bridge_memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g
 static void add_kinds(
 	struct fm_bmemory_info *i, const struct fm_ledger_device *row, uint64_t claimed)
 {
-	uint64_t kind[FM_MEM_KINDS], resident, host;
+	uint64_t kind[FM_MEM_KINDS], resident, host, mapped;
 
 	for (unsigned k = 0; k < FM_MEM_KINDS; k++) {
 		kind[k] = FM_MIN(CLAIM(row->kind[k]), claimed);
@@ -617,6 +617,8 @@ static void add_kinds(
 	}
 	resident = FM_MIN(CLAIM(row->resident), kind[FM_MEM_MOVABLE]);
 	host = FM_MIN(CLAIM(row->host), kind[FM_MEM_MOVABLE] - resident);
+	mapped = FM_MIN(CLAIM(row->mapped), kind[FM_MEM_MOVABLE] - resident - host);
+	i->mapped = fm_add_sat(i->mapped, mapped);
 	i->resident = fm_add_sat(i->resident, resident);
 	i->host = fm_add_sat(i->host, host);
 }

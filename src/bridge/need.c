@@ -14,10 +14,14 @@ static struct sizes row_sizes(const struct memory *m, const struct memory_row *r
 {
 	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
 	struct sizes s = {.all = demand_most(CLAIM(row->claimed))};
+	uint64_t mapped;
 
 	if (!m->managed)
 		return s;
 	s.movable = FM_MIN(CLAIM(row->kind[FM_MEM_MOVABLE]), s.all);
+	mapped = FM_MIN(CLAIM(row->mapped), s.movable);
+	s.all -= mapped;
+	s.movable -= mapped;
 	s.here = FM_MIN(CLAIM(row->resident), s.movable);
 	return s;
 }

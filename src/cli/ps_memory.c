@@ -16,8 +16,8 @@ static void add_size(struct table *t, const json_t *m, const char *key)
 static void add_memory(struct table *t, const json_t *group, const json_t *m)
 {
 	static const char *const sizes[] = {"committed_bytes", "movable_bytes", "pinned_bytes",
-		"foreign_bytes", "resident_bytes", "host_bytes", "limit_bytes", "request_bytes",
-		"peak_bytes"};
+		"foreign_bytes", "resident_bytes", "host_bytes", "mapped_bytes", "limit_bytes",
+		"request_bytes", "peak_bytes"};
 	const json_t *out = json_object_get(group, "out");
 
 	table_add(t, "%s", cli_str(group, "name"));
@@ -57,6 +57,7 @@ int ps_show_memory(const json_t *groups)
 		{"FOREIGN", true, false},
 		{"RESIDENT", true, false},
 		{"HOST", true, false},
+		{"MAPPED", true, false},
 		{"LIMIT", true, false},
 		{"REQUEST", true, false},
 		{"PEAK", true, false},

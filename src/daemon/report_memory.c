@@ -57,6 +57,7 @@ static void add_memory(void *arg, const struct fm_bmemory_info *i)
 	set(o, "kinds", kinds_object(i));
 	set(o, "resident_bytes", number(m.resident));
 	set(o, "host_bytes", number(i->host));
+	set(o, "mapped_bytes", number(i->mapped));
 	set(o, "peak_bytes", number(i->peak));
 	set(o, "limit_bytes", i->limit ? number(i->limit) : json_null());
 	set(o, "request_bytes", number(i->request));

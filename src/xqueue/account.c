@@ -325,6 +325,16 @@ bool fm_account_info(struct fm_client *c, int dev, uint64_t *total, uint64_t *le
 	return true;
 }
 
+bool fm_account_exceeds(struct fm_client *c, int dev)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+	uint64_t limit = row && by_daemon(c) ? atomic_load(&row->limit) : 0;
+
+	if (row && !by_daemon(c))
+		limit = atomic_load(&c->account.hint);
+	return limit > (row ? atomic_load(&row->capacity) : 0);
+}
+
 /* --- room --- */
 
 void fm_account_bell(struct fm_client *c)

@@ -48,6 +48,9 @@ void fm_account_change(
  * claimed. May wait for the daemon as fm_account_claim() does. */
 bool fm_account_info(struct fm_client *c, int dev, uint64_t *total, uint64_t *left);
 
+/* May the group have more than the device has? Only if its limit was set to more. */
+bool fm_account_exceeds(struct fm_client *c, int dev);
+
 /* The driver has no memory for so much, although limits allow it. 0: others have made room, so the
  * driver can be asked again. -ENOMEM: they cannot, or there is no daemon. *until is 0 at the first
  * attempt of an allocation; all of them together wait for FM_ACCOUNT_ROOM_MOST. */

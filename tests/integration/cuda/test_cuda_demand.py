@@ -227,7 +227,7 @@ def more_than_the_device_has(stack):
     fermata = world(stack)
     p = start(fermata)
     p.do("alloc 60", "fill 1")
-    other = start(fermata, memory="--memory=1G")
+    other = start(fermata)
     other.do("alloc 200")
     check("no memory" in other.lines, "there was memory")
     check(not memory(fermata, p)["moved_out_bytes"], "the other went out in vain")

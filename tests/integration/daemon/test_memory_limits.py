@@ -70,9 +70,9 @@ def what_a_group_has_is_shown(stack):
     for key, value in expected.items():
         check(m[key] == value, f"{key}: {m[key]} is not {value}")
     lines = f.cli("ps", "--memory").stdout.splitlines()
-    check(lines[0].split() == "GROUP DEVICE COMMITTED MOVABLE PINNED FOREIGN RESIDENT HOST LIMIT REQUEST PEAK REFUSED OUT".split(),
+    check(lines[0].split() == "GROUP DEVICE COMMITTED MOVABLE PINNED FOREIGN RESIDENT HOST MAPPED LIMIT REQUEST PEAK REFUSED OUT".split(),
           lines[0])
-    check(lines[1].split() == "g gpu:0 8G - 2G 6G 8G - 16G 1.5G 9G 1 -".split(), lines[1])
+    check(lines[1].split() == "g gpu:0 8G - 2G 6G 8G - - 16G 1.5G 9G 1 -".split(), lines[1])
     check(p.info() == (16 * GIB, 8 * GIB), f"{p.info()}")
     why = f.cli("why", "g").stdout
     check("gpu:0: refused allocations: 1; the group has 8G, and its limit is 16G" in why, why)

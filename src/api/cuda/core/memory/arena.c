@@ -369,7 +369,7 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 		sums->all += fm_cu_chunk_size(c);
 		sums->here += fm_cu_chunk_on_device(c) ? fm_cu_chunk_size(c) : 0;
 		sums->borrowed += c->borrowed ? fm_cu_chunk_size(c) : 0;
-		sums->pinned += c->stays ? fm_cu_chunk_size(c) : 0;
+		sums->pinned += c->stays && !c->borrowed ? fm_cu_chunk_size(c) : 0;
 		/* While it is being copied it is still on the device. */
 		if (c->away)
 			sums->host += (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;

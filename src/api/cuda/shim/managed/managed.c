@@ -94,6 +94,7 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m)
 	fm_cu_arena_sum(atomic_load(&m->arena), &s);
 	atomic_store(&d->resident, s.here - FM_MIN(s.here, s.pinned));
 	atomic_store(&d->host, s.host);
+	atomic_store(&d->mapped, s.borrowed);
 	pthread_mutex_unlock(&all.lock);
 }
 
@@ -376,18 +377,24 @@ static bool has_late(void)
 }
 
 /* Not while memory is out, for this would take what others were given. */
-static int take(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
+static int take_by(int (*alloc)(struct fm_cu_arena *a, size_t size, CUdeviceptr *at),
+	struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
 {
 	unsigned shard = fm_rest_call_begin(fm_shim_has_client());
 	int rc;
 
 	changed = limited = false;
 	fm_cu_inside++;
-	rc = fm_cu_arena_alloc(atomic_load(&m->arena), size, p);
+	rc = alloc(atomic_load(&m->arena), size, p);
 	fm_cu_inside--;
 	fm_rest_call_end(fm_shim_has_client(), shard);
 	tell_if_changed(m);
 	return rc;
+}
+
+static int take(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
+{
+	return take_by(fm_cu_arena_alloc, m, size, p);
 }
 
 /* The driver has none: others may make room. */
@@ -421,6 +428,8 @@ fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size)
 		rc = take(m, size, &p);
 	if (rc == -ENOMEM)
 		rc = take_waiting(m, size, &p);
+	if (rc == -ENOMEM && !limited && fm_account_exceeds(fm_shim_has_client(), m->row))
+		rc = take_by(fm_cu_arena_borrow, m, size, &p);
 	if (rc == -EIO) /* the driver may know a way */
 		return FM_CUDA_NOT_MANAGED;
 	if (rc)

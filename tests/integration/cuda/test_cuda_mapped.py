@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that runs from the host, mapped for the device, on the fake driver: sets larger than the device, programs
+whose memory finds no room when they must go on, and what they are told."""
+import os
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, program
+
+MIB = 1 << 20
+
+
+class Managed(Program):
+    def do(self, *commands):
+        for command in commands:
+            mark = self.mark()
+            self.tell(command)
+            self.line(command.split()[0], after=mark)
+
+    def ends(self):
+        self.p.stdin.close()
+        check(self.wait() == 0, f"it ended with status {self.p.returncode}")
+
+
+def world(stack, capacity="100M", **env):
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    device = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "device")
+    fermata.env = cuda_env({**fermata.env, "FAKE_CUDA_CAPACITY": capacity, "FAKE_CUDA_CONTEXT": "1M",
+                            "FAKE_CUDA_DEVICE": device, **env})
+    return fermata
+
+
+def start(fermata, *options, memory="--memory"):
+    p = fermata.program([program("cuda_managed")], memory, *options, cls=Managed)
+    p.line("ready")
+    if fermata.daemon:
+        fermata.knows(p.pid)
+    return p
+
+
+def memory(fermata, p):
+    return fermata.group(p.pid)["memory"][0]
+
+
+def refused(p):
+    return "no memory" in p.lines
+
+
+def one_and_a_half_times_the_device(stack):
+    """With --memory=SIZE it runs, slowly, and sees what it would see on a larger device."""
+    fermata = world(stack)
+    p = start(fermata, memory="--memory=1G")
+    p.do("alloc 60", "alloc 60", "alloc 30", "alloc 0")
+    check(not refused(p), p.lines)
+    p.do("fill 1", "check 1", "nodes 7", "fill 2", "check 2", "ask 0", "spin 5")
+    m = memory(fermata, p)
+    check(60 * MIB <= m["mapped_bytes"] <= 70 * MIB and not m["host_bytes"], m)
+    check(m["resident_bytes"] < 100 * MIB, m)
+    check(" MAPPED " in fermata.cli("ps", "--memory").stdout, "ps --memory does not show it")
+    # All of it goes out and comes in but what runs from the host, which stays there.
+    fermata.cli("suspend", "--out", "--wait", str(p.pid))
+    there = memory(fermata, p)
+    check(there["mapped_bytes"] == m["mapped_bytes"] and there["host_bytes"] >= 90 * MIB, there)
+    fermata.cli("resume", "--wait", str(p.pid))
+    p.do("check 2", "free 1", "free 0", "fill 3", "check 3", "free 0", "free 0")
+    m = memory(fermata, p)
+    check(not m["mapped_bytes"], m)
+    p.ends()
+
+
+def by_default_it_is_refused(stack):
+    fermata = world(stack)
+    for option in ("--memory", "--memory=90M"):
+        p = start(fermata, memory=option)
+        p.do("alloc 60", "alloc 60")
+        check(refused(p), f"{option}: there was memory")
+        p.do("fill 1", "check 1")
+        check(not memory(fermata, p)["mapped_bytes"], memory(fermata, p))
+        p.ends()
+
+
+def others_make_room_first(stack):
+    fermata = world(stack)
+    other = start(fermata)
+    other.do("alloc 60", "fill 1")
+    p = start(fermata, memory="--memory=1G")
+    p.do("alloc 80", "fill 2", "check 2")
+    check(not memory(fermata, p)["mapped_bytes"], memory(fermata, p))
+    p.do("alloc 80", "fill 2", "check 2")
+    check(memory(fermata, p)["mapped_bytes"] >= 80 * MIB, memory(fermata, p))
+    p.ends()
+    other.do("check 1")
+    other.ends()
+
+
+def the_host_has_an_end(stack):
+    """What the host may have bounds it, too; and without chunks of the host it is refused as on a full device."""
+    for env in ({"FERMATA_MEMORY_HOST": "16M"}, {"FAKE_CUDA_NO_HOST_CHUNKS": "1"}):
+        fermata = world(stack, **env)
+        p = start(fermata, memory="--memory=1G")
+        p.do("alloc 60", "alloc 60")
+        check(refused(p), f"{env}: there was memory")
+        p.do("fill 1", "check 1")
+        p.ends()
+
+
+main(
+    one_and_a_half_times_the_device,
+    by_default_it_is_refused,
+    others_make_room_first,
+    the_host_has_an_end,
+)
