@@ -14,6 +14,7 @@
  *   table 0      asks for a table of the driver's that nobody knows
  *   spin N       N short kernels
  *   nodes BYTE   a graph that fills the first block, and is launched
+ *   batch SEED   batches of copies to and from the first bytes of all blocks
  *   end 0        ends the context, and begins anew
  *   leave N      the same, with a context of its own between that has N MiB. In the driver, in
  *                front of the end of that one, it waits for a line
@@ -254,6 +255,35 @@ static void do_nodes(struct job *j, int byte)
 	CU(cuGraphDestroy(graph));
 }
 
+/* Between blocks and pageable memory, and within a block, all in one batch. */
+static void do_batch(struct job *j, int seed)
+{
+	static uint32_t words[BLOCKS][64], is[BLOCKS][64];
+	struct cu_copy_attributes attrs[2] = {{.order = 1}, {.order = 1}};
+	CUdeviceptr dst[2 * BLOCKS], src[2 * BLOCKS];
+	size_t size[2 * BLOCKS], at[2] = {0, 1}, failed;
+
+	for (int way = 0; way < 2; way++) {
+		for (int i = 0; i < mine.n; i++) {
+			seed_words(words[i], 64, (uint32_t)(seed + i));
+			dst[2 * i] = way ? (uintptr_t)is[i] : mine.at[i];
+			src[2 * i] = way ? mine.at[i] : (uintptr_t)words[i];
+			dst[2 * i + 1] = mine.at[i] + 2048;
+			src[2 * i + 1] = mine.at[i] + 1024;
+			size[2 * i] = size[2 * i + 1] = sizeof(words[i]);
+		}
+		if (cu.cuMemcpyBatchAsync_v2 && !way)
+			CU(cuMemcpyBatchAsync_v2(
+				dst, src, size, 2 * (size_t)mine.n, attrs, at, 2, j->s));
+		else if (cu.cuMemcpyBatchAsync)
+			CU(cuMemcpyBatchAsync(
+				dst, src, size, 2 * (size_t)mine.n, attrs, at, 2, &failed, j->s));
+		CU(cuStreamSynchronize(j->s));
+	}
+	if (memcmp(words, is, sizeof(words[0]) * (size_t)mine.n))
+		die("a batch did not copy");
+}
+
 static void do_end(struct job *j, int n)
 {
 	(void)n;
@@ -446,6 +476,7 @@ int main(int argc, char **argv)
 		{"newer", do_newer},
 		{"spin", do_spin},
 		{"nodes", do_nodes},
+		{"batch", do_batch},
 		{"end", do_end},
 		{"leave", do_leave},
 		{"near", do_near},

@@ -55,7 +55,7 @@ def one_and_a_half_times_the_device(stack):
     p = start(fermata, memory="--memory=1G")
     p.do("alloc 60", "alloc 60", "alloc 30", "alloc 0")
     check(not refused(p), p.lines)
-    p.do("fill 1", "check 1", "nodes 7", "fill 2", "check 2", "ask 0", "spin 5")
+    p.do("batch 5", "fill 1", "check 1", "nodes 7", "fill 2", "check 2", "ask 0", "spin 5")
     m = memory(fermata, p)
     check(60 * MIB <= m["mapped_bytes"] <= 70 * MIB and not m["host_bytes"], m)
     check(m["resident_bytes"] < 100 * MIB, m)

@@ -20,6 +20,11 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q);
 void fm_cuda_guard_rests(struct fm_cuda_queue *q);
 /* outside.c: what to call instead of the driver's function of that call. */
 void *fm_cuda_outside(enum fm_cuda_id id, void *next);
+/* Is this memory of the host that the driver does not know? It copies from the device to such
+ * memory before it returns. */
+bool fm_cuda_is_pageable(uintptr_t p);
+/* batch.c: what to call instead, if the call makes a batch of copies. */
+void *fm_cuda_batch(enum fm_cuda_id id, void *next);
 /* The queue was bound. */
 void fm_cuda_guard_bound(struct fm_cuda_queue *q);
 void fm_cuda_guard_fork_child(void);

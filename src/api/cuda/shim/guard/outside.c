@@ -18,9 +18,7 @@
 
 static _Atomic(void *) real[FM_CUDA_CALLS];
 
-/* Is this memory of the host that the driver does not know? It copies from the device to such
- * memory before it returns. */
-static bool is_pageable(uintptr_t p)
+bool fm_cuda_is_pageable(uintptr_t p)
 {
 	fm_cu_result (*ask)(void *to, int what, CUdeviceptr p) =
 		(fm_cu_result(*)(void *, int, CUdeviceptr))fm_cuda_symbol("cuPointerGetAttribute");
@@ -91,7 +89,7 @@ static bool waits_for_end(const char *name, uintptr_t to)
 	if (!strstr(name, "Async"))
 		return strncmp(name, "cuMemcpy", 8) == 0;
 	return (!strncmp(name, "cuMemcpyDtoHAsync", 17) || !strncmp(name, "cuMemcpyAsync", 13)) &&
-	       is_pageable(to);
+	       fm_cuda_is_pageable(to);
 }
 
 #define FIRST_OF(a, ...) a
@@ -122,6 +120,6 @@ void *fm_cuda_outside(enum fm_cuda_id id, void *next)
 {
 	if (!outside[id] || !fm_cuda_managed_wished())
 		return next;
-	atomic_store(&real[id], next);
+	atomic_store(&real[id], fm_cuda_batch(id, next));
 	return outside[id];
 }

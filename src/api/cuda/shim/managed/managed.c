@@ -24,7 +24,7 @@ static struct {
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(all.lock, CUDA_MANAGED);
 
-_Atomic bool fm_cuda_managed_any;
+_Atomic bool fm_cuda_managed_any, fm_cuda_managed_mapped;
 
 /* --- whether --- */
 
@@ -95,6 +95,8 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m)
 	atomic_store(&d->resident, s.here - FM_MIN(s.here, s.pinned));
 	atomic_store(&d->host, s.host);
 	atomic_store(&d->mapped, s.borrowed);
+	if (s.borrowed)
+		atomic_store(&fm_cuda_managed_mapped, true);
 	pthread_mutex_unlock(&all.lock);
 }
 

@@ -107,6 +107,9 @@ void fm_cuda_managed_peers_fork_child(void);
 /* Is there any managed memory? Other programs pay for nothing but this look. */
 extern _Atomic bool fm_cuda_managed_any __attribute__((visibility("hidden")));
 
+/* Has any of it ever run from the host? */
+extern _Atomic bool fm_cuda_managed_mapped __attribute__((visibility("hidden")));
+
 /* Words of memory for which streams wait, or which they write: waits look at them for as long as
  * they like, and are not counted as work. */
 void fm_cuda_pins_words_slow(
