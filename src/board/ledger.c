@@ -24,8 +24,11 @@ int fm_ledger_create(struct fm_ledger **ledger, int *fd)
 	if (rc)
 		return rc;
 	l = at;
-	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
 		atomic_store_explicit(&l->device[i].allowed, UINT64_MAX, memory_order_relaxed);
+		atomic_store_explicit(&l->device[i].share, UINT64_MAX, memory_order_relaxed);
+		atomic_store_explicit(&l->device[i].reached, UINT64_MAX, memory_order_relaxed);
+	}
 	*ledger = l;
 	return 0;
 }

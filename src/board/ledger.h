@@ -69,7 +69,10 @@ static inline bool fm_mem_pinned(enum fm_mem_kind kind)
 	return kind >= FM_MEM_PIN_WISH && kind <= FM_MEM_PIN_UNKNOWN;
 }
 
-/* Where movable memory is to be: the daemon's wish. */
+/* Where movable memory is to be: the daemon's wish. OUT: the client rests, and moves towards having
+ * `share' of it on the device, as often as that changes; 0 is all out, and an early load is OUT
+ * with a larger share. IN: all of it, or with a smaller share as much of it as that, comes in, and
+ * the rest ends. */
 enum fm_mem_wish { FM_MEM_STAY, FM_MEM_OUT, FM_MEM_IN };
 
 /* What keeps memory from being where it is wished to be: X(ID, text, remedy). Those from
@@ -123,6 +126,9 @@ struct fm_ledger_device {
 	_Atomic uint32_t misses;  /* 1: the program waits for memory that is out */
 	_Atomic uint64_t lacks; /* the driver has no memory for an allocation of so much; 0: none */
 	_Atomic uint32_t lacking; /* number of the request in `lacks`; raised after it */
+	_Atomic uint64_t grain;   /* the most that moves as a whole; 0: not known */
+	/* OUT: the share for which nothing is left to be moved. UINT64_MAX: none. */
+	_Atomic uint64_t reached;
 
 	/* Written by the daemon. */
 	FM_LINE _Atomic uint64_t allowed; /* `claimed` may be this much; UINT64_MAX: any amount */
@@ -131,10 +137,12 @@ struct fm_ledger_device {
 	_Atomic uint64_t
 		granted; /* what was allowed by the newest answer, whatever is allowed since */
 	_Atomic uint32_t answered; /* the newest request that was looked at */
-	_Atomic uint32_t wish;     /* enum fm_mem_wish */
+	_Atomic uint32_t wish;     /* enum fm_mem_wish; `share' is written before it */
 	/* 1: in the newest answer it is the device that has no room for all of it, which counts as
 	 * having less than it has ([memory] device_limit); no limit refuses. */
 	_Atomic uint32_t full;
+	_Atomic uint64_t
+		share; /* of movable memory so much may be on the device; UINT64_MAX: all */
 	/* The newest request in `lacks` that was answered, times two; and 1 if there is room now.
 	 */
 	_Atomic uint64_t roomed;
@@ -166,7 +174,8 @@ struct fm_ledger {
 };
 
 /* Client side: create a sealed ledger. *ledger is mapped, *fd to be sent to the daemon (or, with fd
- * NULL, it is private memory). `allowed` is UINT64_MAX in all rows. 0 or a negative errno. */
+ * NULL, it is private memory). `allowed`, `share` and `reached` are UINT64_MAX in all rows. 0 or a
+ * negative errno. */
 int fm_ledger_create(struct fm_ledger **ledger, int *fd);
 
 /* Daemon side: map a descriptor that came from a client. -EINVAL unless it is a memfd of exactly

@@ -78,6 +78,14 @@ void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away
 	}
 }
 
+void away_tell_client(struct memory *m, enum fm_mem_wish what)
+{
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
+		atomic_store(&m->ledger->device[i].share, what == FM_MEM_OUT ? 0 : UINT64_MAX);
+		atomic_store(&m->ledger->device[i].wish, (uint32_t)what);
+	}
+}
+
 void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what)
 {
 	struct member *m;
@@ -85,8 +93,7 @@ void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish 
 	fm_list_each (m, &g->members, in_group) {
 		if (!is_managed(m))
 			continue;
-		for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
-			atomic_store(&m->client->memory->ledger->device[i].wish, (uint32_t)what);
+		away_tell_client(m->client->memory, what);
 		b->host.wake(m->client->ctx);
 	}
 }
@@ -101,10 +108,8 @@ static void wish(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wis
 void away_begin(struct memory *m)
 {
 	const struct fm_bridge_group *g = m->client->first.group;
-	enum fm_mem_wish what = g->away != FM_MEM_STAY ? g->away : demand_wish(g);
 
-	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
-		atomic_store(&m->ledger->device[i].wish, (uint32_t)what);
+	away_tell_client(m, g->away != FM_MEM_STAY ? g->away : demand_wish(g));
 }
 
 /* Another group of the same process that may run: all of the process would rest. */

@@ -123,10 +123,10 @@ void demand_joined(struct fm_bridge *b, struct member *m)
 	enum fm_mem_wish wish =
 		m->group->away != FM_MEM_STAY ? m->group->away : demand_wish(m->group);
 
-	for (unsigned i = 0; mem && mem->managed && i < FM_LEDGER_DEVICES; i++)
-		atomic_store(&mem->ledger->device[i].wish, (uint32_t)wish);
-	if (mem && mem->managed)
+	if (mem && mem->managed) {
+		away_tell_client(mem, wish);
 		b->host.wake(m->client->ctx);
+	}
 	demand_kick(b);
 }
 

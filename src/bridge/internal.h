@@ -258,6 +258,7 @@ void away_begin(struct memory *m);                    /* a ledger is known */
 uint64_t away_run(struct fm_bridge *b, uint64_t now); /* returns when to call again */
 /* What the group's clients are asked for, without that being a wish by hand. */
 void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what);
+void away_tell_client(struct memory *m, enum fm_mem_wish what);
 /* Another group of a process of this group that may run: all of the process would rest. Or NULL. */
 const struct fm_bridge_group *away_other(const struct fm_bridge_group *g);
 /* demand.c. kick: something has changed: look at the next run. ends: the group's memory is asked

@@ -11,6 +11,7 @@ static struct {
 	uint64_t out, in, kept;
 	unsigned naps, naps_most;
 	bool no_room;
+	uint64_t share, share_after; /* the second is what it is after the next time it is asked */
 } told;
 
 static bool goes_on(void *cookie)
@@ -40,6 +41,18 @@ static void nap_(void *cookie, uint64_t ns)
 	if (dev.makes_room)
 		dev.most = UINT64_MAX;
 }
+static uint64_t share_(void *cookie)
+{
+	uint64_t share = told.share;
+
+	(void)cookie;
+	told.share = told.share_after;
+	return share;
+}
+static inline void set_share(uint64_t bytes)
+{
+	told.share = told.share_after = bytes;
+}
 static bool room(uint64_t bytes, uint64_t uncounted)
 {
 	(void)bytes, (void)uncounted;
@@ -55,7 +68,7 @@ static int no_pages_yet(char *at, size_t size)
 static void start_with(uint64_t host, bool keeps)
 {
 	const struct fm_cu_arena_use use = {claim_, unclaim_, NULL, host, keeps};
-	const struct fm_cu_move_ops ops = {goes_on, moved, enter_, leave_, nap_, NULL};
+	const struct fm_cu_move_ops ops = {goes_on, moved, enter_, leave_, nap_, NULL, share_};
 
 	memset(&dev, 0, sizeof(dev));
 	memset(&told, 0, sizeof(told));

@@ -362,9 +362,9 @@ static void a_host_that_is_full_leaves_the_rest_on_the_device(void **state)
 	fill(q = get(128 * MIB), 128 * MIB);
 	assert_int_equal(fm_cu_move_out(m), -ENOMEM);
 	assert_int_equal(dev.used, 128 * MIB);
-	check(q, 128 * MIB);
-	assert_int_equal(fm_cu_move_in(m), 0);
 	check(p, 128 * MIB);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(q, 128 * MIB);
 	end();
 }
 
@@ -383,6 +383,92 @@ static void it_waits_for_room_on_the_device(void **state)
 	dev.makes_room = true;
 	assert_int_equal(fm_cu_move_in(m), 0);
 	check(p, 256 * MIB);
+	end();
+}
+
+static uint64_t here(void)
+{
+	struct fm_cu_arena_sums s;
+
+	fm_cu_arena_sum(a, &s);
+	return s.here - s.pinned;
+}
+
+/* Out only as far as the share says, and in again as far as it says later. */
+static void a_share_stays_and_comes_in_early(void **state)
+{
+	CUdeviceptr p, q;
+	uint64_t bytes;
+
+	(void)state;
+	start(1024 * MIB);
+	fill(p = get(512 * MIB), 512 * MIB); /* four chunks */
+	fill(q = get(130 * MIB), 130 * MIB);
+	assert_int_equal(fm_cu_arena_pin(a, q, 3, &bytes), 0);
+	set_share(UINT64_MAX);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 512 * MIB);
+	assert_int_equal(told.out, 0);
+	set_share(300 * MIB); /* not in the middle of a chunk */
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 256 * MIB);
+	assert_int_equal(dev.used, (256 + 130) * MIB);
+	set_share(383 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 256 * MIB);
+	set_share(384 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 384 * MIB);
+	assert_int_equal(told.in, 128 * MIB);
+	set_share(0);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 0);
+	set_share(512 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 512 * MIB);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 512 * MIB);
+	check(q, 130 * MIB);
+	end();
+}
+
+static void a_share_that_changes_is_heeded(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	start(1024 * MIB);
+	fill(p = get(512 * MIB), 512 * MIB);
+	told.share = 0; /* one chunk begins to go out, and no more */
+	told.share_after = 384 * MIB;
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 384 * MIB);
+	told.share = 512 * MIB; /* and here one comes in that must go again, with another */
+	told.share_after = 256 * MIB;
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 256 * MIB);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 512 * MIB);
+	end();
+}
+
+static void an_early_load_does_not_wait_for_room(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	start(1024 * MIB);
+	fill(p = get(512 * MIB), 512 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	dev.most = 256 * MIB;
+	set_share(512 * MIB);
+	assert_int_equal(fm_cu_move_out(m), -ENOSPC);
+	assert_int_equal(here(), 256 * MIB);
+	dev.most = UINT64_MAX;
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(here(), 512 * MIB);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 512 * MIB);
 	end();
 }
 
@@ -590,6 +676,9 @@ int main(void)
 		cmocka_unit_test(a_device_that_is_refused_changes_nothing),
 		cmocka_unit_test(a_host_that_is_full_leaves_the_rest_on_the_device),
 		cmocka_unit_test(it_waits_for_room_on_the_device),
+		cmocka_unit_test(a_share_stays_and_comes_in_early),
+		cmocka_unit_test(a_share_that_changes_is_heeded),
+		cmocka_unit_test(an_early_load_does_not_wait_for_room),
 		cmocka_unit_test(it_stops_where_it_is_told_to),
 		cmocka_unit_test(the_end_of_a_context_ends_its_memory),
 		cmocka_unit_test(what_is_lost_is_nowhere),

@@ -303,7 +303,7 @@ static void each_call_of_the_driver_may_fail_once(void **state)
 /* The driver refuses to map the new memory, and then the old one: it is mended later. */
 static void a_torn_chunk_is_mended(void **state)
 {
-	const struct fm_cu_move_ops ops = {goes_on, moved, enter_, leave_, nap_, NULL};
+	const struct fm_cu_move_ops ops = {goes_on, moved, enter_, leave_, nap_, NULL, NULL};
 	unsigned torn = 0;
 
 	(void)state;

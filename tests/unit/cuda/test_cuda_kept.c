@@ -31,6 +31,26 @@ static void what_has_not_changed_is_not_copied_again(void **state)
 	end();
 }
 
+/* Within a rest nothing changes: what has come in early goes out again without a copy. */
+static void an_early_load_in_vain_costs_one_copy(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	start_with(1024 * MIB, true);
+	fill(p = get(256 * MIB), 256 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	set_share(128 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(dev.copied, (256 + 128) * MIB);
+	set_share(0);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(dev.copied, (256 + 128) * MIB);
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 256 * MIB);
+	end();
+}
+
 static void zeros_are_not_copied(void **state)
 {
 	static const char zero[MARK];
@@ -164,6 +184,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_has_not_changed_is_not_copied_again),
+		cmocka_unit_test(an_early_load_in_vain_costs_one_copy),
 		cmocka_unit_test(zeros_are_not_copied),
 		cmocka_unit_test(another_block_at_the_same_place_is_copied),
 		cmocka_unit_test(copies_make_room),

@@ -97,6 +97,9 @@
 #define FM_CU_REST_AGAIN FM_S
 /* [time] While memory is out: between looks whether the process exits, or the daemon is gone. */
 #define FM_CU_OUT_LOOK (20 * FM_MS)
+/* [time] The daemon is told of each chunk that has moved, but not more often than this. Longer:
+ * what waits for its room comes in later. */
+#define FM_CU_TELL_EACH (500 * FM_US)
 /* [time] Between attempts to bring memory in where the device has no room. */
 #define FM_CU_ROOM_MOST (200 * FM_MS)
 /* [time] If the driver refuses for so long to bring memory in, and does not say that the context is

@@ -370,6 +370,8 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 		sums->here += fm_cu_chunk_on_device(c) ? fm_cu_chunk_size(c) : 0;
 		sums->borrowed += c->borrowed ? fm_cu_chunk_size(c) : 0;
 		sums->pinned += c->stays && !c->borrowed ? fm_cu_chunk_size(c) : 0;
+		if (!c->stays)
+			sums->grain = FM_MAX(sums->grain, (uint64_t)fm_cu_chunk_size(c));
 		/* While it is being copied it is still on the device. */
 		if (c->away)
 			sums->host += (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;

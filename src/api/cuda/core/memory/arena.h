@@ -78,5 +78,6 @@ struct fm_cu_arena_sums {
 	uint64_t host;     /* copied to the host; what is in neither has no content */
 	uint64_t borrowed; /* memory of the host, mapped for the device */
 	uint64_t pinned;
+	uint64_t grain; /* the largest chunk that moves */
 };
 void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums);

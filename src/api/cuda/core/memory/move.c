@@ -25,7 +25,8 @@ struct fm_cu_move {
 	struct fm_cu_move_ops ops;
 	struct lane out, in;
 	bool ready, inside;
-	int failed; /* of the copies under way */
+	bool digested; /* in this rest: nothing has changed since */
+	int failed;    /* of the copies under way */
 	int mode;
 };
 
@@ -380,8 +381,8 @@ static int one_home(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	return rc;
 }
 
-static int each_chunk(struct fm_cu_move *m, struct lane *l,
-	int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
+static int each_chunk(
+	struct fm_cu_move *m, int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
 {
 	struct fm_cu_chunk *c;
 	int rc = 0, late;
@@ -394,7 +395,7 @@ static int each_chunk(struct fm_cu_move *m, struct lane *l,
 		if (rc)
 			break;
 	}
-	late = reap(m, l, true);
+	late = reap(m, &m->in, true);
 	return rc ? rc : late;
 }
 
@@ -403,8 +404,11 @@ static int take_digests(struct fm_cu_move *m)
 {
 	struct fm_cu_arena *a = m->a;
 	struct fm_cu_chunk *c;
-	int rc = a->digests && !a->digests_off ? fm_cu_digests_take(a, a->digests, &m->ops) : 0;
+	int rc = 0;
 
+	if (!m->digested && a->digests && !a->digests_off)
+		rc = fm_cu_digests_take(a, a->digests, &m->ops);
+	m->digested = true;
 	if (!rc)
 		return 0;
 	/* It cannot be ended here: that waits for the device. */
@@ -414,6 +418,103 @@ static int take_digests(struct fm_cu_move *m)
 			c->digests->fresh = false;
 	/* What has not ended may read this memory yet. */
 	return rc == -EBUSY ? -EIO : 0;
+}
+
+/* --- towards a share --- */
+
+static bool may_go_out(const struct fm_cu_chunk *c)
+{
+	return !c->stays && fm_cu_chunk_on_device(c) && !c->waits;
+}
+
+static bool may_come_in(const struct fm_cu_chunk *c)
+{
+	return c->away && !c->made && !c->waits;
+}
+
+/* On the device, once the copies under way have ended. */
+static uint64_t will_be_here(const struct fm_cu_arena *a)
+{
+	const struct fm_cu_chunk *c;
+	uint64_t bytes = 0;
+
+	fm_list_each (c, &a->chunks, all)
+		if (may_go_out(c) || (c->away && c->waits))
+			bytes += fm_cu_chunk_size(c);
+	return bytes;
+}
+
+/* The last comes out first, so that what is used first is the first that is in. */
+static struct fm_cu_chunk *next_out(struct fm_cu_arena *a)
+{
+	struct fm_cu_chunk *c, *last = NULL;
+
+	fm_list_each (c, &a->chunks, all) {
+		/* Of an attempt that failed, something may be left on the device. */
+		if (c->away && c->made && !c->waits)
+			return c;
+		last = may_go_out(c) ? c : last;
+	}
+	return last;
+}
+
+static struct fm_cu_chunk *next_in(struct fm_cu_arena *a, uint64_t most)
+{
+	struct fm_cu_chunk *c;
+
+	fm_list_each (c, &a->chunks, all)
+		if (may_come_in(c))
+			return fm_cu_chunk_size(c) <= most ? c : NULL;
+	return NULL;
+}
+
+/* One look for room: the share may be another one by the next. */
+static int one_early(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc = fm_cu_chunk_map(m->a, c);
+
+	if (rc)
+		return rc == -ENOMEM ? -ENOSPC : rc;
+	return put_chunk(m, &m->in, c, (c->out | c->zero) & c->used);
+}
+
+/* Begins with the next chunk, or waits for what is under way. 1: there is nothing left to do. */
+static int one_step(struct fm_cu_move *m)
+{
+	uint64_t share = m->ops.share ? m->ops.share(m->ops.cookie) : 0;
+	uint64_t here = will_be_here(m->a);
+	struct fm_cu_chunk *c;
+	int rc, in;
+
+	if (!m->ops.goes_on(m->ops.cookie))
+		return -ECANCELED;
+	c = here > share ? next_out(m->a) : next_in(m->a, share - here);
+	if (c && here > share)
+		return one_out(m, c);
+	if (c)
+		return one_early(m, c);
+	rc = reap(m, &m->out, false);
+	in = reap(m, &m->in, false);
+	if (rc || in)
+		return rc ? rc : in;
+	if (!m->out.n && !m->in.n)
+		return 1;
+	m->ops.nap(m->ops.cookie, FM_CU_PIECE_LOOK);
+	return 0;
+}
+
+static int towards_share(struct fm_cu_move *m)
+{
+	int rc = 0, out, in;
+
+	m->failed = 0;
+	while (!rc)
+		rc = one_step(m);
+	out = reap(m, &m->out, true);
+	in = reap(m, &m->in, true);
+	if (rc == 1)
+		rc = 0;
+	return rc ? rc : out ? out : in;
 }
 
 int fm_cu_move_out(struct fm_cu_move *m)
@@ -427,7 +528,7 @@ int fm_cu_move_out(struct fm_cu_move *m)
 	if (!rc)
 		rc = take_digests(m);
 	if (!rc)
-		rc = each_chunk(m, &m->out, one_out);
+		rc = towards_share(m);
 	leave(m);
 	return rc;
 }
@@ -439,9 +540,10 @@ static int come(struct fm_cu_move *m, int (*one)(struct fm_cu_move *m, struct fm
 
 	if (!enter(m))
 		return -ECANCELED;
+	m->digested = false;
 	rc = make_ready(m);
 	if (!rc)
-		rc = each_chunk(m, &m->in, one);
+		rc = each_chunk(m, one);
 	leave(m);
 	return rc;
 }

@@ -30,6 +30,8 @@ struct fm_cu_move_ops {
 	void (*leave)(void *cookie);
 	void (*nap)(void *cookie, uint64_t ns);
 	void *cookie;
+	/* Bytes that may be on the device while memory is out. Asked before each chunk. NULL: 0. */
+	uint64_t (*share)(void *cookie);
 };
 
 /* Streams and events of its own, in the arena's context, made at first use. NULL: no memory. */
@@ -37,8 +39,9 @@ struct fm_cu_move *fm_cu_move_create(struct fm_cu_arena *a, const struct fm_cu_m
 /* With the context gone, its streams are, too. */
 void fm_cu_move_end(struct fm_cu_move *m, bool context_gone);
 
-/* 0: all that may move is out. -ENOMEM: the host has no room for the rest. -ECANCELED: it does not
- * go on. -EIO: the driver refuses. */
+/* 0: all that may move is out, but for the share; and of what was out, as much is in as there is
+ * place for in the share. -ENOMEM: the host has no room for the rest. -ENOSPC: the device has none
+ * for what is to come in. -ECANCELED: it does not go on. -EIO: the driver refuses. */
 int fm_cu_move_out(struct fm_cu_move *m);
 /* 0: all of it is in. -ENOMEM: the device has no room, and it does not go on. -ECANCELED, -EIO. */
 int fm_cu_move_in(struct fm_cu_move *m);

@@ -97,6 +97,7 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m)
 	atomic_store(&d->mapped, s.borrowed);
 	if (s.borrowed)
 		atomic_store(&fm_cuda_managed_mapped, true);
+	atomic_store(&d->grain, s.grain);
 	pthread_mutex_unlock(&all.lock);
 }
 

@@ -4,8 +4,9 @@
  * the process (xqueue/rest.h), copies and unmaps; on the way back it maps and copies, and only then
  * the rest ends.
  *
- * Memory is out while the daemon wishes so. Without a daemon, and when the process exits, it comes
- * in; until then nothing of the process runs.
+ * Memory is out while the daemon wishes so, but for the share that it leaves to the device, or
+ * gives back early. Without a daemon, and when the process exits, it comes in; until then nothing
+ * of the process runs.
  */
 #include "api/cuda/core/memory/move.h"
 #include "api/cuda/core/tune.h"
@@ -35,9 +36,10 @@ static struct {
 	uint64_t refused;    /* the driver refuses to bring it in, since then; 0: it does not */
 	_Atomic bool engine; /* one has come that reaches memory by itself: it comes in */
 	uint64_t trim_at;    /* then the host gets its memory back; 0: it has none of it */
+	uint64_t rung_at;    /* when the daemon was last told of a chunk that has moved */
 
 	_Atomic bool started, stop, resting;
-	_Atomic bool told;      /* the wish that the mover was last woken for */
+	_Atomic uint64_t told;  /* the wish that the mover was last woken for */
 	_Atomic uint32_t asked; /* a futex: raised whenever there may be something to do */
 } moves = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(moves.lock, CUDA_MOVES);
@@ -47,26 +49,48 @@ FM_LOCK_RANK(moves.lock, CUDA_MOVES);
 struct wish {
 	struct fm_client *c;
 	bool out;
+	bool reached; /* for the shares that there are now, nothing is left to be moved */
+	uint64_t sum; /* of the wish and the shares: another one if they are others */
 };
 
 static void look_at_wish(struct fm_cuda_managed *m, void *arg)
 {
 	struct wish *w = arg;
 	struct fm_ledger_device *d = fm_account_row(w->c, m->row);
+	uint64_t share;
 
-	w->out |= d && atomic_load(&d->wish) == FM_MEM_OUT;
+	if (!d)
+		return;
+	w->out |= atomic_load(&d->wish) == FM_MEM_OUT;
+	share = atomic_load(&d->share);
+	w->reached &= atomic_load(&d->reached) == share;
+	w->sum = (w->sum + share) * UINT64_C(0x9e3779b97f4a7c15) + 1;
 }
 
 /* Is memory to be out? */
-static bool wanted_out(struct fm_client *c)
+static struct wish wish_now(struct fm_client *c)
 {
-	struct wish w = {.c = c};
+	struct wish w = {.c = c, .reached = true};
 
 	if (!fm_client_connected(c) || fm_rest_is_over(c) || fm_cuda_managed_all_pinned() ||
 		atomic_load(&moves.engine))
-		return false;
+		return w;
 	fm_cuda_managed_each(look_at_wish, &w);
-	return w.out;
+	w.sum = w.out ? w.sum | 1 : 0;
+	return w;
+}
+
+static bool wanted_out(struct fm_client *c)
+{
+	return wish_now(c).out;
+}
+
+static uint64_t share_of(void *device)
+{
+	struct fm_cuda_managed *m = device;
+	struct fm_ledger_device *d = fm_account_row(fm_shim_has_client(), m->row);
+
+	return d ? atomic_load(&d->share) : 0;
 }
 
 static bool has_work(const struct fm_cuda_queue *q)
@@ -124,6 +148,17 @@ static bool goes_on(void *device)
 								      : goes_out(device);
 }
 
+/* Others may have the room that there is now, or the rest may come in. */
+static void ring(bool at_once)
+{
+	uint64_t now = fm_now();
+
+	if (!at_once && now - moves.rung_at < FM_CU_TELL_EACH)
+		return;
+	moves.rung_at = now;
+	fm_account_bell(fm_shim_has_client());
+}
+
 static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 {
 	struct fm_cuda_managed *m = device;
@@ -135,6 +170,7 @@ static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 		atomic_fetch_add(&d->kept, kept);
 	moves.until = fm_add_sat(fm_now(), FM_CU_ROOM_MOST);
 	fm_cuda_managed_tell(m);
+	ring(false);
 }
 
 static struct fm_cu_turnstile *turnstile(struct fm_cuda_managed *m)
@@ -164,7 +200,7 @@ static void nap(void *device, uint64_t ns)
 
 static struct fm_cu_move *move_of(struct fm_cuda_managed *m)
 {
-	const struct fm_cu_move_ops ops = {goes_on, moved, enter, leave, nap, m};
+	const struct fm_cu_move_ops ops = {goes_on, moved, enter, leave, nap, m, share_of};
 
 	if (!moves.move[m->dev])
 		moves.move[m->dev] = fm_cu_move_create(atomic_load(&m->arena), &ops);
@@ -172,9 +208,30 @@ static struct fm_cu_move *move_of(struct fm_cuda_managed *m)
 }
 
 struct going {
-	int (*move)(struct fm_cu_move *m);
+	int (*move)(struct fm_cuda_managed *m, struct fm_cu_move *move);
 	int rc;
 };
+
+static int move_in(struct fm_cuda_managed *m, struct fm_cu_move *move)
+{
+	struct fm_ledger_device *d = fm_account_row(fm_shim_has_client(), m->row);
+
+	if (d)
+		atomic_store(&d->reached, UINT64_MAX);
+	return fm_cu_move_in(move);
+}
+
+static int move_out(struct fm_cuda_managed *m, struct fm_cu_move *move)
+{
+	struct fm_ledger_device *d = fm_account_row(fm_shim_has_client(), m->row);
+	uint64_t share = share_of(m);
+	int rc = fm_cu_move_out(move);
+
+	/* Where the host is full nothing can be done for that share, either. */
+	if (d && (!rc || rc == -ENOMEM))
+		atomic_store(&d->reached, share);
+	return rc;
+}
 
 static void move_one(struct fm_cuda_managed *m, void *arg)
 {
@@ -185,12 +242,12 @@ static void move_one(struct fm_cuda_managed *m, void *arg)
 	if (!fm_cu_arena_context(atomic_load(&m->arena)))
 		return;
 	move = move_of(m);
-	rc = move ? g->move(move) : -ENOMEM;
+	rc = move ? g->move(m, move) : -ENOMEM;
 	g->rc = g->rc ? g->rc : rc;
 	fm_cuda_managed_tell(m);
 }
 
-static int move_all(int (*move)(struct fm_cu_move *m))
+static int move_all(int (*move)(struct fm_cuda_managed *m, struct fm_cu_move *move))
 {
 	struct going g = {.move = move};
 
@@ -276,7 +333,7 @@ static uint64_t come_in(struct fm_client *c)
 	/* Others may have its room. */
 	if (fm_rest_is_over(c) || atomic_load(&moves.engine))
 		tell_missed(c, true);
-	rc = move_all(fm_cu_move_in);
+	rc = move_all(move_in);
 	if (rc)
 		gives_up(rc);
 	if (!rc || !fm_cuda_managed_away())
@@ -322,7 +379,7 @@ static uint64_t go_out(struct fm_client *c)
 		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
 		return FM_NEVER;
 	}
-	if (moves.full) {
+	if (moves.full && wish_now(c).reached) {
 		bool missed = fm_rest_is_missed(c) || fm_cu_waits_outside() || works();
 
 		if (missed && gives_up(0) && !fm_cuda_managed_away()) {
@@ -338,15 +395,17 @@ static uint64_t go_out(struct fm_client *c)
 	if (rc)
 		return rc == -ECANCELED ? 0 : FM_CU_REST_AGAIN;
 	atomic_store(&moves.resting, true);
-	rc = move_all(fm_cu_move_out);
+	rc = move_all(move_out);
 	if (rc == -ECANCELED)
 		return 0;
-	moves.full = true;
+	moves.full = rc != -ENOSPC;
 	moves.gave_up = rc == -EIO;
 	fm_cuda_managed_trouble(rc == -EIO      ? FM_MEM_DRIVER
 				: rc == -ENOMEM ? FM_MEM_HOST_FULL
+				: rc == -ENOSPC ? FM_MEM_DEVICE_FULL
 						: FM_MEM_FINE);
-	return moves.gave_up ? come_in(c) : FM_CU_OUT_LOOK;
+	ring(true);
+	return moves.gave_up ? come_in(c) : moves.full ? FM_CU_OUT_LOOK : FM_CU_ROOM_LOOK;
 }
 
 /* When to look again, if nobody asks. */
@@ -412,17 +471,17 @@ static bool start(struct fm_client *c)
 
 void fm_cuda_mover_look(struct fm_client *c)
 {
-	bool out;
+	uint64_t wished;
 
 	if (!fm_cuda_manages() || c != fm_shim_has_client())
 		return;
-	out = wanted_out(c);
-	if (out == atomic_load(&moves.told))
+	wished = wish_now(c).sum;
+	if (wished == atomic_load(&moves.told))
 		return;
 	if (!atomic_load(&moves.started) && !start(c))
 		return;
 	atomic_store(&moves.started, true);
-	atomic_store(&moves.told, out);
+	atomic_store(&moves.told, wished);
 	atomic_fetch_add(&moves.asked, 1);
 	syscall(SYS_futex, &moves.asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
@@ -450,7 +509,7 @@ void fm_cuda_mover_fork_child(void)
 	moves.gave_up = moves.full = moves.missed = false;
 	atomic_store(&moves.engine, false);
 	atomic_store(&moves.started, false);
-	atomic_store(&moves.told, false);
+	atomic_store(&moves.told, 0);
 	atomic_store(&moves.stop, false);
 	atomic_store(&moves.resting, false);
 }
