@@ -22,6 +22,7 @@ import traceback
 
 BUILD = os.environ.get("BUILD") or sys.exit("BUILD: set it to the build directory (ctest does)")
 SANITIZE = os.environ.get("SANITIZE", "")
+ALL_SANITIZED = os.environ.get("FERMATA_TEST_SANITIZED") == "all"
 FERMATA = os.path.join(BUILD, "bin", "fermata")
 FERMATA_LAB = os.path.join(BUILD, "bin", "fermata-lab")
 FERMATAD = os.path.join(BUILD, "bin", "fermatad")
@@ -93,17 +94,29 @@ def runtime():
     return found.group(1) if found else ""
 
 
-def unsanitized(*cases):
-    """Cases that would show a sanitizer nothing that others do not: they are skipped there, for each takes it long."""
-
-    def skipped(case):
+def skipped(cases, why):
+    def instead_of(case):
         @functools.wraps(case)
         def skip(_):
-            raise Skip("it is about what is scheduled when; the memory that it touches others touch, too")
+            raise Skip(why)
 
         return skip
 
-    return [skipped(c) if SANITIZE else c for c in cases]
+    return [instead_of(c) for c in cases]
+
+
+def unsanitized(*cases):
+    """Cases that would show a sanitizer nothing that others do not: they are skipped there, for each takes it long."""
+    if not SANITIZE:
+        return cases
+    return skipped(cases, "it is about what is scheduled when; the memory that it touches others touch, too")
+
+
+def seldom_sanitized(*cases):
+    """Cases that take sanitized processes long, and run what others run in fewer ways: they are for script/test --long there."""
+    if not SANITIZE or ALL_SANITIZED:
+        return cases
+    return skipped(cases, "takes long in a sanitized process: script/test --long")
 
 
 def preload(*libraries):
@@ -255,6 +268,19 @@ class Worker(Program):
         check(self.wait() == 0, f"{self.argv} ended with status {self.p.returncode}")
 
 
+def ask(folder, cmd, seconds=PATIENCE, **more):
+    """What `fermata CMD --json` prints, without a process: those of what is looked for again and again would take the processor from
+    what it waits for, the more so where a sanitizer looks through each process at its end."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.settimeout(seconds)
+        sock.connect(os.path.join(folder, "control.sock"))
+        sock.sendall(json.dumps({"cmd": cmd, **more}).encode() + b"\n")
+        with sock.makefile("r", encoding="utf-8") as replies:
+            reply = json.loads(replies.readline() or "{}")
+    check(reply.get("ok"), f"{cmd}: {reply}")
+    return reply
+
+
 class Steering:
     """The control socket itself: as `fermata suspend`, without a process for each."""
 
@@ -376,7 +402,10 @@ class Fermata:
 
     def answers(self):
         check(self.daemon.poll() is None, f"the daemon ended with status {self.daemon.returncode}")
-        return self.cli("ps", "--json", check_status=False).returncode == 0
+        try:
+            return ask(self.dir, "ps", seconds=10)
+        except (OSError, ValueError, AssertionError):
+            return False
 
     def knows(self, pid):
         """Wait until the daemon has read that a process has queues, and so what it said before. What a program has
@@ -435,10 +464,10 @@ class Fermata:
         return r
 
     def ps(self):
-        return json.loads(self.cli("ps", "--json").stdout)
+        return ask(self.dir, "ps")
 
     def stats(self):
-        return json.loads(self.cli("stats", "--json").stdout)
+        return ask(self.dir, "stats")
 
     def group(self, pid):
         """The group of a process with queues, or None."""

@@ -6,7 +6,7 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import SANITIZE, Fermata, Skip, check, eventually, lib_client, main
+from harness import SANITIZE, Fermata, Skip, check, eventually, lib_client, main, seldom_sanitized
 
 
 def gone(fermata, pid):
@@ -210,5 +210,5 @@ def close_what_is_not_theirs(stack):
 
 if __name__ == "__main__":
     main(killed_while_suspended, killed_while_holding_the_device, killed_by_the_dozen,
-         stopped_while_holding_the_device, stopped_among_equals, most_urgent_is_stopped, forks, killed_with_a_child, spawns, execs,
+         stopped_while_holding_the_device, *seldom_sanitized(stopped_among_equals, most_urgent_is_stopped), forks, killed_with_a_child, spawns, execs,
          close_what_is_not_theirs)

@@ -8,7 +8,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import SANITIZE, Fermata, Program, Steering, check, eventually, lib_client, main, program
+from harness import SANITIZE, Fermata, Program, Steering, check, eventually, lib_client, main, program, seldom_sanitized
 
 SECONDS = 5 if SANITIZE else 30
 GROUPS = 100 if SANITIZE else 1000
@@ -123,4 +123,4 @@ def steered_by_many(stack):
 
 
 if __name__ == "__main__":
-    main(short_programs, thousand_groups, thousand_groups_leave, steered_by_many)
+    main(short_programs, thousand_groups, thousand_groups_leave, *seldom_sanitized(steered_by_many))

@@ -7,7 +7,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, Fermata, Program, Worker, check, cuda_env, eventually, foreign, main, need_cuda_shim, program
+from harness import BUILD, Fermata, Program, Worker, check, cuda_env, eventually, foreign, main, need_cuda_shim, program, seldom_sanitized
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 # A driver of before 11.7 lacks what came then, by name.
@@ -315,12 +315,10 @@ def context_of_who_ends(stack):
     in_both_ways(stack, "context of who ends", 3, 3)
 
 
-def threads_cancelled(stack):
-    """They end where they would without us, and leave nothing behind for which others wait: beside others, alone, and
-    while they are suspended."""
+def cancels_threads(stack, *ways):
     env = sanitizer("use_sigaltstack=0")  # as such a thread ends it takes its own stack for poisoned
     want = native(stack, "threads cancelled", 10, points=10, **env)
-    for options in (), ("--guardian",), ("--level", "1"):
+    for options in ways:
         fermata = world(stack, **env)
         other = fermata.cuda_worker()
         p = faulty(fermata, "threads cancelled", 10, options=options)
@@ -335,6 +333,16 @@ def threads_cancelled(stack):
         other.advances()
         other.finish()
         fermata.stop()
+
+
+def threads_cancelled(stack):
+    """They end where they would without us, and leave nothing behind for which others wait: beside others, alone, and
+    while they are suspended."""
+    cancels_threads(stack, (), ("--guardian",))
+
+
+def threads_cancelled_at_level_1(stack):
+    cancels_threads(stack, ("--level", "1"))
 
 
 def forks(stack):
@@ -431,8 +439,8 @@ def parts(stack):
 
 
 if __name__ == "__main__":
-    main(without_gates, with_gates, refused_launches, out_of_memory, device_lost, device_lost_at_a_gate,
+    main(*seldom_sanitized(without_gates), with_gates, refused_launches, out_of_memory, device_lost, device_lost_at_a_gate,
          device_lost_in_a_worker, closed_descriptors, closed_descriptors_and_then_stopped,
          streams_without_context, context_again, capture_first, own_stream, short_threads, context_of_who_ends,
-         threads_cancelled, forks, forks_first, execs, spawns,
+         threads_cancelled, *seldom_sanitized(threads_cancelled_at_level_1), forks, forks_first, execs, spawns,
          devices, parts)

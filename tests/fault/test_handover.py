@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATAD, Fermata, Steering, check, eventually, lib_client, main, program
+from harness import FERMATAD, Fermata, Steering, check, eventually, lib_client, main, program, seldom_sanitized
 
 NEXT = program("fermatad_next")
 
@@ -200,5 +200,5 @@ def configured_while_suspended(stack):
 
 
 if __name__ == "__main__":
-    main(restarts_under_load, upgrade, refused_by_the_next_once_a_while, at_one_moment, two_daemons,
+    main(restarts_under_load, *seldom_sanitized(upgrade), refused_by_the_next_once_a_while, at_one_moment, two_daemons,
          configured_while_suspended)

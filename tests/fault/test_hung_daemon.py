@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, SANITIZE, Fermata, LibClient, Skip, check, cuda_env, eventually, lib_client, main
+from harness import BUILD, SANITIZE, Fermata, LibClient, Skip, check, cuda_env, eventually, lib_client, main, seldom_sanitized
 
 
 @contextlib.contextmanager
@@ -157,4 +157,4 @@ def again_and_again(stack):
 
 
 if __name__ == "__main__":
-    main(suspended, preempted, begins_meanwhile, idle_costs_nothing, again_and_again)
+    main(suspended, *seldom_sanitized(preempted), begins_meanwhile, *seldom_sanitized(idle_costs_nothing), again_and_again)

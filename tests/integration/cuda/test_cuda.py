@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Program, Worker, check, cuda_env, eventually, main, need_cuda_shim, program, unsanitized
+from harness import BUILD, SANITIZE, Fermata, Program, Worker, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized, unsanitized
 
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers")
 WAYS = tuple((*via, *ptds) for via in (("--via", "link"), ("--via", "dlsym"), ("--via", "proc"))
@@ -308,5 +308,5 @@ def killed_again(fermata, text):
 if __name__ == "__main__":
     fake_only = () if REAL else (
         without_memory_operations, without_registered_memory)
-    main(ways, ways_governed, stand_in, *unsanitized(alone, level_1, disabled), *fake_only, contended,
-         *unsanitized(contended_at_level_1, above_and_below, fair), local, suspended_at_random, suspended_often, strict, daemon_goes_and_comes)
+    main(ways, *seldom_sanitized(ways_governed, stand_in), *unsanitized(alone, level_1, disabled), *fake_only, contended,
+         *unsanitized(contended_at_level_1, above_and_below, fair), *seldom_sanitized(local), suspended_at_random, suspended_often, strict, daemon_goes_and_comes)

@@ -6,7 +6,7 @@ import re
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized
 
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 
@@ -286,6 +286,6 @@ def nobody_to_divide_for(stack):
 
 if __name__ == "__main__":
     main(old_and_rare_launches, another_context, a_newer_driver, streams_beyond_the_board, graphs_without_gates, captured_while_nobody_schedules,
-         captured_in_other_sizes, launches_captured, parts_take_no_gates, where_the_driver_wants_no_gates, parts_are_exchanged,
+         captured_in_other_sizes, launches_captured, parts_take_no_gates, *seldom_sanitized(where_the_driver_wants_no_gates), parts_are_exchanged,
          parts_that_are_not_made_anew, parts_whose_gates_were_taken_out, launches_of_who_is_stopped, captures_that_nobody_ends,
          captures_that_end_with_threads, captures_that_end_with_green_contexts, nobody_to_divide_for)

@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main, need_cuda_shim, preload
+from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main, need_cuda_shim, preload, seldom_sanitized
 
 OLD = {"LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "old")}
 
@@ -147,8 +147,6 @@ def memory(stack):
 
 def memory_refused(stack):
     """Each step says that it was, and what to do; the rest of the report is there."""
-    if SANITIZE and os.environ.get("FERMATA_TEST_LONG") != "1":
-        raise Skip("takes minutes in a sanitized process: script/test --long")
     for env, what, text, remedy in (
             ({"FAKE_CUDA_NO_VMM": "1"}, "vmm", "no virtual memory management for it (CUDA_ERROR_NOT_SUPPORTED)", "newer driver"),
             ({"FAKE_CUDA_GRANULARITY": str(4 << 20)}, "vmm", "larger than 2 MiB", "newer driver"),
@@ -373,6 +371,6 @@ def given_some_of_several(stack):
 
 
 if __name__ == "__main__":
-    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, guardian, no_guardian, guardian_at_fault,
-         guardian_without_a_disk, memory, memory_refused, memory_of_few_addresses, memory_of_a_small_host, untried, slices, does_not_start, no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
+    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, guardian, no_guardian, *seldom_sanitized(guardian_at_fault),
+         guardian_without_a_disk, memory, *seldom_sanitized(memory_refused), memory_of_few_addresses, memory_of_a_small_host, untried, slices, *seldom_sanitized(does_not_start), no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          nothing_but_the_bus, unreadable_node, denied_node, given_some_of_several)

@@ -8,14 +8,13 @@ import os
 import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Fermata, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import SANITIZE, Fermata, Program, Skip, ask, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized
 
 MIB = 1 << 20
 
@@ -50,13 +49,7 @@ def start(fermata, *options, memory="--memory", **user):
 
 def away(fermata, p):
     """Where the memory of its group is."""
-    s = socket.socket(socket.AF_UNIX)
-    with s:
-        s.connect(os.path.join(fermata.dir, "control.sock"))
-        s.sendall(json.dumps({"cmd": "away", "target": str(p.pid)}).encode() + b"\n")
-        reply = json.loads(s.makefile().readline())
-    check(reply["ok"], reply)
-    return reply["memory"][0]
+    return ask(fermata.dir, "away", target=str(p.pid))["memory"][0]
 
 
 def filled(fermata, *options, blocks=(3, 0, 20), **more):
@@ -632,8 +625,6 @@ def sets_see_the_same(stack):
 
 def sets_put_out_at_random(stack):
     """All of their memory goes out at any moment, again and again, until they end."""
-    if SANITIZE and os.environ.get("FERMATA_TEST_LONG") != "1":
-        raise Skip("takes minutes in a sanitized process: script/test --long")
     fermata = world(stack, FAKE_CUDA_DEVICES=2)
     rng, moves = random.Random(31), 0
     for name, argv, want in sets(fermata, "1"):
@@ -685,20 +676,20 @@ main(
     is_killed_while_it_moves,
     is_killed_in_each_step,
     comes_in_when_the_daemon_dies,
-    comes_in_when_the_daemon_hangs,
+    *seldom_sanitized(comes_in_when_the_daemon_hangs),
     full_host,
-    does_not_rest,
+    *seldom_sanitized(does_not_rest),
     two_that_do_not_fit,
     contexts_that_end,
     a_context_that_just_ends,
     a_context_that_dies_meanwhile,
     another_device_meanwhile,
     first_memory_beside_work,
-    gives_host_memory_back_beside_launches,
+    *seldom_sanitized(gives_host_memory_back_beside_launches),
     frees_while_another_frees,
     without_a_daemon,
     spins_meanwhile,
     sets_see_the_same,
-    sets_put_out_at_random,
+    *seldom_sanitized(sets_put_out_at_random),
     calls_that_fail_once,
 )

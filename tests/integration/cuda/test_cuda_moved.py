@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import PATIENCE, SANITIZE, Skip, check, cuda_env, main, program
+from harness import PATIENCE, SANITIZE, Skip, check, cuda_env, main, program, seldom_sanitized
 
 
 def probe(name, *args):
@@ -89,4 +89,4 @@ def beside_calls_that_wait(_):
 
 
 if __name__ == "__main__":
-    main(commands_behind_a_gate, calls_that_wait, calls_on_holes, beside_calls_that_wait)
+    main(commands_behind_a_gate, *seldom_sanitized(calls_that_wait), calls_on_holes, beside_calls_that_wait)

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, Fermata, Program, check, cuda_env, main, need_cuda_shim, preload, program, unsanitized
+from harness import BUILD, Fermata, Program, check, cuda_env, main, need_cuda_shim, preload, program, seldom_sanitized, unsanitized
 
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers", "cuda_rests")
 # What one thread is told in the middle of another's call depends on which of the two the driver hears first. A process
@@ -153,5 +153,5 @@ def exits_at_rest(stack):
 
 
 if __name__ == "__main__":
-    main(alone, *unsanitized(local, without_a_daemon), suspended_at_random, strict, come_to_rest, come_to_rest_at_closed_gates,
+    main(alone, *unsanitized(local, without_a_daemon), suspended_at_random, *seldom_sanitized(strict), come_to_rest, *seldom_sanitized(come_to_rest_at_closed_gates),
          daemons_are_killed, exits_at_rest)

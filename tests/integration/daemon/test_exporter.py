@@ -14,7 +14,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import PATIENCE, Fermata, Skip, check, eventually, lib_client, main  # noqa: E402
+from harness import PATIENCE, Fermata, Skip, check, eventually, lib_client, main, seldom_sanitized  # noqa: E402
 from scraping import EXPORTER, Exporter, UnixConnection, ask, free_port, samples, scrape, value  # noqa: E402
 
 
@@ -298,4 +298,4 @@ def the_daemon_may_come_and_go(stack):
 if __name__ == "__main__":
     main(loopback_tells_nothing_of_users, everybody_sees_his_own, rows_are_limited, whoever_is_slow_holds_up_nobody,
          of_one_user_only_some_wait, http_is_spoken, bad_places_are_refused, settings_move_it,
-         the_daemon_may_come_and_go)
+         *seldom_sanitized(the_daemon_may_come_and_go))

@@ -12,7 +12,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, Fermata, Steering, check, eventually, lib_client as client, main, need  # noqa: E402
+from harness import BUILD, Fermata, Steering, check, eventually, lib_client as client, main, need, seldom_sanitized  # noqa: E402
 import harness  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
@@ -450,5 +450,5 @@ def the_configuration_is_checked(stack):
 
 
 if __name__ == "__main__":
-    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, the_slow_are_dropped,
+    main(the_example_decides, at_start_and_with_settings, hints_and_leaving_are_told, *seldom_sanitized(the_slow_are_dropped),
          who_is_late_now_and_then_stays, the_eager_wait, the_bad_are_dropped, the_bad_are_refused, the_configuration_is_checked)

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, PATIENCE, SANITIZE, Fermata, Skip, check, eventually, main, program
+from harness import BUILD, PATIENCE, SANITIZE, Fermata, Skip, check, eventually, main, program, seldom_sanitized
 
 USUAL = "libOpenCL.so.1"
 LEVELS = ("1", "2", "3")
@@ -118,4 +118,4 @@ def off(stack):
 
 
 if __name__ == "__main__":
-    main(lives, leaks, two_loaders, more_than_we_know, look_ups, in_constructors, places, namespaces, off)
+    main(lives, leaks, *seldom_sanitized(two_loaders), more_than_we_know, look_ups, in_constructors, places, namespaces, off)

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Fermata, Skip, check, eventually, main, need_level_3, program
+from harness import SANITIZE, Fermata, Skip, check, eventually, main, need_level_3, program, seldom_sanitized
 
 SETS = ("opencl_order", "opencl_memory", "opencl_life", "opencl_kernels")
 SECONDS = os.environ.get("FERMATA_TEST_SECONDS", "0.5")
@@ -176,5 +176,5 @@ def daemon_goes_and_comes(stack):
 
 
 if __name__ == "__main__":
-    main(alone, level_1, contended, contended_at_level_1, fair, queues_beyond_the_board, local, suspended_at_random,
-         stopped_in_the_middle, daemon_goes_and_comes)
+    main(alone, level_1, contended, *seldom_sanitized(contended_at_level_1), fair, queues_beyond_the_board, *seldom_sanitized(local), suspended_at_random,
+         *seldom_sanitized(stopped_in_the_middle), daemon_goes_and_comes)

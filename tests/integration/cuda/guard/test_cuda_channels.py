@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-from harness import BUILD, PATIENCE, SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, program, unsanitized
+from harness import BUILD, PATIENCE, SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, program, seldom_sanitized, unsanitized
 
 SET = program("cuda_channels")
 # Fewer channels than a device has, as many as it has and as it can have, and some that are sooner full: with much less room than
@@ -134,4 +134,4 @@ def of_one_process(stack):
 
 
 if __name__ == "__main__":
-    main(*unsanitized(natively), first_launches, new_contexts, guarded, *unsanitized(gates), green, graphs, of_one_process)
+    main(*unsanitized(natively), first_launches, new_contexts, guarded, *unsanitized(gates), green, *seldom_sanitized(graphs), of_one_process)

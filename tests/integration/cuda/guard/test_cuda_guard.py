@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program, unsanitized
+from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized, unsanitized
 
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 LOOPS = {"FERMATA_GUARDIAN_LOOPS": "nobody:gr*d"}
@@ -507,5 +507,5 @@ if __name__ == "__main__":
                                  *unsanitized(waits_for_a_thread, waits_in_few_channels, first_launch_beside_a_long_kernel))
     main(suspended_at_random, *unsanitized(whole_ones_among_others, whole_ones_in_the_middle, others_on_the_device), strict,
          daemon_goes_and_comes, left_in_the_middle, far_ahead, *unsanitized(as_far_as_it_may, in_loops), loops_at_random, loops_that_cannot,
-         in_graphs, *unsanitized(in_graphs_with_copies), in_green_contexts, *unsanitized(not_in_graphs), gates_in_graphs, graphs_that_cannot,
+         in_graphs, *unsanitized(in_graphs_with_copies), *seldom_sanitized(in_green_contexts), *unsanitized(not_in_graphs), gates_in_graphs, graphs_that_cannot,
          *unsanitized(left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random), asked_for, *fake_only)

@@ -9,7 +9,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../../script/lib"))
-from harness import PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized
 from mps import installed, mps
 
 SETS = ("cuda_order", "cuda_graph", "cuda_launch")
@@ -128,4 +128,4 @@ def as_natively(stack):
 
 
 if __name__ == "__main__":
-    main(finds_the_whole_device, only_where_others_stop, where_the_driver_refuses, as_natively)
+    main(finds_the_whole_device, only_where_others_stop, where_the_driver_refuses, *seldom_sanitized(as_natively))

@@ -19,7 +19,7 @@ import urllib.request
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-from harness import (BUILD, FERMATA_LAB, PATIENCE, SANITIZE, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, preload)  # noqa: E402
+from harness import BUILD, FERMATA_LAB, PATIENCE, SANITIZE, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, preload, seldom_sanitized  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 SERVER = os.path.join(BUILD, "bin", "inference_server")
@@ -553,6 +553,6 @@ def bench_script(stack):
 
 
 main(answers_are_known, answers_are_equal_in_modes, wrong_requests, many_requests_in_a_write, overload,
-     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, a_file_in_the_way, options, without_fermata, under_fermata, filled,
+     too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, a_file_in_the_way, *seldom_sanitized(options), without_fermata, under_fermata, *seldom_sanitized(filled),
      under_the_guardian, device_lost,
      http, benchmark, benchmark_compares, bench_script)
