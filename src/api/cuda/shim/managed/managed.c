@@ -79,7 +79,23 @@ static void note_one(struct fm_cuda_managed *m, void *trouble)
 
 void fm_cuda_managed_trouble(enum fm_mem_trouble trouble)
 {
+	if (trouble == FM_MEM_FINE && fm_cuda_managed_all_pinned())
+		trouble = FM_MEM_PINNED_ALL;
 	fm_cuda_managed_each(note_one, &trouble);
+}
+
+static void forget_one(struct fm_cuda_managed *m, void *unused)
+{
+	struct fm_client *c = fm_shim_has_client();
+	struct fm_ledger_device *d = c ? fm_account_row(c, m->row) : NULL;
+
+	if (d && atomic_load(&d->trouble) < FM_MEM_PINNED_ALL)
+		atomic_store(&d->trouble, FM_MEM_FINE);
+}
+
+void fm_cuda_managed_forget_trouble(void)
+{
+	fm_cuda_managed_each(forget_one, NULL);
 }
 
 void fm_cuda_managed_tell(struct fm_cuda_managed *m)

@@ -61,6 +61,8 @@ void fm_cuda_managed_fork_child(void);
 
 /* Why memory is not where it is wished to be, or not managed: for all devices, or for one. */
 void fm_cuda_managed_trouble(enum fm_mem_trouble trouble);
+/* That of a move which nobody wishes any more. */
+void fm_cuda_managed_forget_trouble(void);
 /* Writes to the ledger where the memory is. */
 void fm_cuda_managed_tell(struct fm_cuda_managed *m);
 

@@ -427,6 +427,8 @@ static uint64_t step(struct fm_client *c)
 		again = come_in(c);
 	else
 		again = trim();
+	if (!out && !atomic_load(&moves.resting))
+		fm_cuda_managed_forget_trouble();
 	pthread_mutex_unlock(&moves.lock);
 	return again;
 }
