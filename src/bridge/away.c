@@ -52,9 +52,12 @@ static void add_row(struct fm_bridge_away *a, const struct memory *mem, unsigned
 	a->movable = fm_add_sat(a->movable, movable);
 	a->host = fm_add_sat(a->host, host);
 	a->resident = fm_add_sat(a->resident, FM_MIN(CLAIM(d->resident), movable - host));
-	for (unsigned k = 0; k < FM_MEM_KINDS; k++)
-		if (k != FM_MEM_MOVABLE)
-			a->stays = fm_add_sat(a->stays, claimed(mem, row, (enum fm_mem_kind)k));
+	for (enum fm_mem_kind k = 0; k < FM_MEM_KINDS; k++) {
+		uint64_t bytes = k == FM_MEM_MOVABLE ? 0 : claimed(mem, row, k);
+
+		a->stays = fm_add_sat(a->stays, bytes);
+		a->pinned = fm_add_sat(a->pinned, fm_mem_pinned(k) ? bytes : 0);
+	}
 	a->wished = fm_add_sat(a->wished, claimed(mem, row, FM_MEM_PIN_WISH));
 	if (!trouble || trouble >= FM_MEM_TROUBLES ||
 		(trouble == FM_MEM_REFUSED && !is_refused(mem)))
@@ -68,7 +71,8 @@ void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away
 {
 	const struct member *m;
 
-	*a = (struct fm_bridge_away){.wish = g->away != FM_MEM_STAY ? g->away : demand_wish(g)};
+	*a = (struct fm_bridge_away){
+		.wish = g->away != FM_MEM_STAY ? g->away : demand_wish(g), .goes_on = g->goes_on};
 	fm_list_each (m, &g->members, in_group) {
 		const struct memory *mem = m->client->memory;
 
@@ -139,8 +143,10 @@ static int nothing_to_move(const struct fm_bridge_group *g, struct fm_err *err)
 			fm_mem_trouble_text(a.trouble));
 		return fm_err_hint(err, "%s", fm_mem_trouble_remedy(a.trouble));
 	}
-	fm_err_set(err, -EOPNOTSUPP, "the memory of '%s' cannot be moved", g->name);
-	return fm_err_hint(err, "start the program with `fermata run --memory'");
+	fm_err_set(err, -EOPNOTSUPP, "the memory of '%s' is not managed, and cannot be moved",
+		g->name);
+	return fm_err_hint(err, "start the CUDA program anew, with `fermata run --memory'; what "
+				"runs stays as it is");
 }
 
 /* It is the group's own wish that its memory stays, or that of an operator. Its own counts from the

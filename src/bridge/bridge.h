@@ -276,7 +276,8 @@ struct fm_bridge_away {
 	unsigned processes;               /* with memory that can be moved */
 	uint64_t movable, resident, host; /* what is neither resident nor on the host is empty */
 	uint64_t stays;                   /* all other memory; */
-	uint64_t wished;                  /* of that: pinned by memory-pin */
+	uint64_t pinned, wished;          /* of that: pinned; and by memory-pin */
+	bool goes_on;                     /* once its memory is in */
 	enum fm_mem_trouble trouble;      /* what one of them says */
 };
 void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away *a);

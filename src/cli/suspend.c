@@ -78,7 +78,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 /* --- waiting --- */
 
 struct seen {
-	uint64_t resident, host;
+	uint64_t resident, host, pinned;
 	bool going;                           /* not all of it is where it is to be */
 	const char *trouble, *remedy, *group; /* of the first that has one; or NULL */
 };
@@ -95,6 +95,7 @@ static struct seen look(const json_t *reply)
 
 		s.resident += (uint64_t)cli_num(m, "resident");
 		s.host += (uint64_t)cli_num(m, "host");
+		s.pinned += (uint64_t)cli_num(m, "pinned");
 		s.going |= out ? cli_num(m, "resident") > 0 : !strcmp(wish, "in");
 		if (*trouble && strcmp(trouble, "-") && !s.trouble) {
 			s.trouble = trouble;
@@ -130,13 +131,28 @@ static int give_up(const struct request *r, const struct seen *s)
 	return cli_report(&err);
 }
 
+/* It is suspended, and nobody has got room by that. */
+static int stays(const struct request *r, const struct seen *s)
+{
+	char all[FM_SIZE_TEXT];
+	struct fm_err err = {0};
+
+	fm_err_set(&err, -EBUSY,
+		"'%s' is suspended, but none of its memory is out: all %s are pinned to the device",
+		r->target, fm_size_short(s->pinned, all));
+	fm_err_hint(&err,
+		"`fermata ps --memory' has the reason; to let it go on: fermata resume %s",
+		r->target);
+	cli_report(&err);
+	return CLI_STAYS;
+}
+
 /* A host that is full, and a driver that refuses, stay so. The others may pass. */
 static bool is_final(const struct request *r, const struct seen *s)
 {
 	return r->out && s->trouble &&
 	       (!strcmp(s->trouble, fm_mem_trouble_text(FM_MEM_HOST_FULL)) ||
-		       !strcmp(s->trouble, fm_mem_trouble_text(FM_MEM_DRIVER)) ||
-		       !strcmp(s->trouble, fm_mem_trouble_text(FM_MEM_PINNED_ALL)));
+		       !strcmp(s->trouble, fm_mem_trouble_text(FM_MEM_DRIVER)));
 }
 
 static int wait_for_it(const struct request *r, json_t **last)
@@ -159,7 +175,7 @@ static int wait_for_it(const struct request *r, json_t **last)
 		s = look(*last);
 		if (!s.going) {
 			progress_clear();
-			return CLI_OK;
+			return r->out && s.pinned && !s.host ? stays(r, &s) : CLI_OK;
 		}
 		show(&s);
 		if (is_final(r, &s) || fm_now() > until) {

@@ -167,6 +167,10 @@ static json_t *by_hand(const struct why *w)
 	fm_size_short((uint64_t)cli_num(away, "movable"), all);
 	if (!away)
 		return json_string("is suspended by hand");
+	if (!strcmp(cli_str(away, "wish"), "in") && json_is_false(json_object_get(away, "goes_on")))
+		return json_sprintf("is suspended by hand; its memory comes in, and %s of %s are "
+				    "still on the host%s%s",
+			host, all, told ? ": " : "", told ? trouble : "");
 	if (!strcmp(cli_str(away, "wish"), "in"))
 		return json_sprintf("waits for its memory: %s of %s are still on the host%s%s",
 			host, all, told ? ": " : "", told ? trouble : "");

@@ -385,6 +385,14 @@ static void by_budget(const struct advice *a)
 
 static void if_suspended(const struct advice *a)
 {
+	const json_t *away = json_object_get(a->w->group, "away");
+
+	if (!strcmp(cli_str(away, "wish"), "in") &&
+		json_is_true(json_object_get(away, "goes_on"))) {
+		say(a, "it goes on when its memory is in; if the device has no room for that: "
+		       "`fermata ps --memory' shows who has it");
+		return;
+	}
 	if (!json_is_true(json_object_get(a->w->group, "suspended"))) {
 		say(a, "its task has used up its budget, and continues with its next period: "
 		       "admit the task with a larger budget, or with --overrun=demote");

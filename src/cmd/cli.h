@@ -20,6 +20,7 @@ enum cli_exit {
 	CLI_USAGE,                /* the command line, or a file that it names, makes no sense */
 	CLI_NO,                   /* the question was answered, with no */
 	CLI_NO_DAEMON,            /* no daemon answers */
+	CLI_STAYS,                /* suspend --out --wait: all of the memory is pinned */
 	CLI_NOT_ADMITTED = 125,   /* run: the task is not begun */
 	CLI_CANNOT_EXECUTE = 126, /* run: its command; old names: the other program */
 	CLI_NOT_FOUND = 127,

@@ -6,7 +6,8 @@
 
 bool progress_seen(void);
 
-/* Cut to the width of the terminal, so that it stays one line. */
+/* Cut to the width of the terminal, so that it stays one line. A signal that ends the process ends
+ * the line first. */
 void progress_show(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Before anything else is written. */

@@ -81,11 +81,12 @@ json_t *report_away(const struct fm_bridge_group *g)
 
 	fm_bridge_group_info(g, &info);
 	fm_bridge_group_away(g, &a);
-	return json_pack("{s:s, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:s, s:s}", "group", info.name,
-		"wish", wish_name(a.wish), "suspended", info.suspended, "processes",
-		(int)a.processes, "movable", number(a.movable), "resident", number(a.resident),
-		"host", number(a.host), "stays", number(a.stays), "trouble",
-		fm_mem_trouble_text(a.trouble), "remedy", fm_mem_trouble_remedy(a.trouble));
+	return json_pack("{s:s, s:s, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "group",
+		info.name, "wish", wish_name(a.wish), "suspended", info.suspended, "goes_on",
+		a.goes_on, "processes", (int)a.processes, "movable", number(a.movable), "resident",
+		number(a.resident), "host", number(a.host), "stays", number(a.stays), "pinned",
+		number(a.pinned), "trouble", fm_mem_trouble_text(a.trouble), "remedy",
+		fm_mem_trouble_remedy(a.trouble));
 }
 
 /* Why the memory is not where the group could use it. Nothing is set for one that has it. */

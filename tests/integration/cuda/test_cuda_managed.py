@@ -14,7 +14,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Fermata, Program, Skip, ask, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized
+from harness import FERMATA, SANITIZE, Fermata, Program, Skip, ask, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized
 
 MIB = 1 << 20
 
@@ -142,7 +142,7 @@ def refuses_what_is_not_managed(stack):
     p = start(fermata, memory=None)
     p.do("alloc 5")
     r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
-    check(r.returncode == 1 and "--memory" in r.stderr, r.stderr)
+    check(r.returncode == 1 and "is not managed" in r.stderr and "anew, with `fermata run --memory'" in r.stderr, r.stderr)
     check(not fermata.group(p.pid)["suspended"], "it was suspended nevertheless")
     r = fermata.cli("suspend", "--wait", str(p.pid), check_status=False)
     check(r.returncode == 2 and "--out" in r.stderr, r.stderr)
@@ -233,6 +233,10 @@ def tables_pin(stack):
     check(f"cuda_managed-{p.pid}: {shown}" in fermata.cli("ps", "--memory").stdout, fermata.cli("ps", "--memory").stdout)
     why = fermata.cli("why", str(p.pid)).stdout
     check(shown in why and f"FERMATA_MEMORY_TABLES={uuid} " in why, why)
+    r = fermata.cli("suspend", "--out", "--wait", str(p.pid), check_status=False)
+    check(r.returncode == 5 and "none of its memory is out" in r.stderr and f"resume {p.pid}" in r.stderr, f"{r}")
+    back(fermata, p)
+    check("no gate stops" in away(fermata, p)["trouble"], away(fermata, p))
     p.do("fill 1", "check 1")
     p.ends()
     p = start(fermata)
@@ -437,6 +441,60 @@ def does_not_rest(stack):
     check(r.returncode == 1 and "does not end" in r.stderr, r.stderr)
     fermata.cli("resume", "--wait", str(p.pid))
     p.line("hang$")
+    p.do("check 1")
+    p.ends()
+
+
+def refused_once(stack):
+    """What the driver has refused is told until nobody wishes it any more, and then tried again."""
+    fermata = world(stack, FAKE_CUDA_FAIL="cuMemUnmap@1/0=1")
+    p = filled(fermata)
+    r = fermata.cli("suspend", "--out", "--wait", str(p.pid), check_status=False)
+    check(r.returncode == 1 and "the driver refuses" in r.stderr, r.stderr)
+    back(fermata, p)
+    eventually("it is forgotten", lambda: not away(fermata, p)["trouble"])
+    out(fermata, p)
+    check(away(fermata, p)["host"] >= 27 * MIB, away(fermata, p))
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+
+
+def interrupted(argv, env):
+    """Its status, and what was on the terminal, when ^C is given as soon as it shows how far it is."""
+    ours, theirs = os.openpty()
+    p = subprocess.Popen(argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    with contextlib.suppress(OSError):  # EIO: it has ended
+        while data := os.read(ours, 65536):
+            if not shown:
+                p.send_signal(signal.SIGINT)
+            shown += data
+    os.close(ours)
+    return p.wait(), shown.decode()
+
+
+def steered_while_it_cannot_come_in(stack):
+    """Another has the room. Whoever waits for it may end the command; and who suspends the group again is told what it does."""
+    fermata = world(stack, FAKE_CUDA_CAPACITY="64M", FAKE_CUDA_DEVICE=os.path.join(
+        stack.enter_context(tempfile.TemporaryDirectory()), "device"))
+    p = start(fermata, "--memory-request", "50M")
+    p.do("alloc 40", "fill 1")
+    out(fermata, p)
+    other = start(fermata, "--memory-pin")
+    other.do("alloc 40", "fill 2")
+    status, shown = interrupted([FERMATA, "resume", "--wait", str(p.pid)], fermata.env)
+    check(status == -signal.SIGINT and "on the host" in shown and shown.endswith("\r\n"), f"{status} {shown!r}")
+    why = fermata.cli("why", str(p.pid)).stdout
+    check("waits for its memory: 40M of 42M" in why and "it goes on when its memory is in" in why, why)
+    fermata.cli("suspend", str(p.pid))
+    why = fermata.cli("why", str(p.pid)).stdout
+    check("is suspended by hand; its memory comes in, and 40M of 42M are still on the host" in why, why)
+    other.ends()
+    eventually("it is in", lambda: not away(fermata, p)["host"])
+    eventually("it is told", lambda: "is suspended by hand\n" in fermata.cli("why", str(p.pid)).stdout)
+    fermata.cli("resume", str(p.pid))
     p.do("check 1")
     p.ends()
 
@@ -679,6 +737,8 @@ main(
     *seldom_sanitized(comes_in_when_the_daemon_hangs),
     full_host,
     *seldom_sanitized(does_not_rest),
+    refused_once,
+    steered_while_it_cannot_come_in,
     two_that_do_not_fit,
     contexts_that_end,
     a_context_that_just_ends,

@@ -260,6 +260,11 @@ static void what_can_be_moved_of_a_group_is(void **state)
 	fm_bridge_group_away(group_of(&w->a, 0), &a);
 	assert_int_equal(a.processes, 1);
 	assert_int_equal(a.trouble, FM_MEM_REFUSED_IPC);
+	assert_false(a.pinned || a.goes_on);
+	atomic_store(&l->device[0].kind[FM_MEM_PIN_UNKNOWN], 5 << 20);
+	atomic_store(&l->device[0].kind[FM_MEM_POOL], 1 << 20);
+	fm_bridge_group_away(group_of(&w->a, 0), &a);
+	assert_true(a.pinned == 5 << 20 && a.stays >= 6 << 20);
 	atomic_store(&l->device[0].trouble, FM_MEM_HOST_FULL);
 	fm_bridge_group_away(group_of(&w->a, 0), &a);
 	assert_int_equal(a.trouble, FM_MEM_HOST_FULL);
