@@ -277,12 +277,20 @@ uint64_t ent_deal(struct ent *e, uint64_t now);
 /* Counts what the entity did unheard. Called when that is asked for, and before the core hears of
  * the entity again. */
 void ent_look(struct ent *e, uint64_t now);
-void client_contended(struct fm_bridge *b, struct fm_bridge_client *c);
+bool ent_is_alone(const struct ent *e);                             /* on its device */
 void client_dirty(struct fm_bridge *b, struct fm_bridge_client *c); /* wake it, if it sleeps */
 int64_t group_rank(const struct fm_bridge_group *g); /* by its hints, or the segment it is inside */
+void device_refresh(struct fm_bridge *b, struct bdevice *d);
+
+/* contended.c. step: whether the device steps between one group and two. */
+void client_contended(struct fm_bridge *b, struct fm_bridge_client *c);
+void device_contended(struct fm_bridge *b, struct bdevice *d, bool step);
+void group_contended(struct fm_bridge *b, struct fm_bridge_group *g);
+enum fm_shares ent_shares(const struct ent *e);
+bool ent_in_background(const struct ent *e);
+bool ent_has_several_clients(const struct ent *e);
 void group_hinted(struct fm_bridge *b, struct fm_bridge_group *g); /* its rank may have changed */
 void policy_changed(struct fm_bridge *b);
-void device_refresh(struct fm_bridge *b, struct bdevice *d);
 
 /* message.c: the device with this key, made if the user may introduce another. */
 int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u, const char *key,
