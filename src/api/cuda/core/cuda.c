@@ -1,33 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/cuda/core/guard/guard_graph.h"
-#include "base/lockorder.h"
 #include "base/util.h"
 #include "internal.h"
 #include "reach.h"
 #include "timeslice.h"
 #include <errno.h>
 
-_Atomic unsigned fm_cu_captures;
-_Atomic uint64_t fm_cu_capture_no;
 __thread unsigned fm_cu_inside;
-
-/* Held while the agent touches a stream, and to announce a capture, so that no capture begins
- * meanwhile. */
-static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
-FM_LOCK_RANK(capture_lock, CU_CAPTURE);
-
-void fm_cu_capture_begin(void)
-{
-	pthread_mutex_lock(&capture_lock);
-	atomic_fetch_add(&fm_cu_captures, 1);
-	atomic_fetch_add(&fm_cu_capture_no, 1);
-	pthread_mutex_unlock(&capture_lock);
-}
-
-void fm_cu_capture_end(void)
-{
-	atomic_fetch_sub(&fm_cu_captures, 1);
-}
 
 /* The mode is set each time, because another thread may begin a capture at any moment, and a query
  * of an event from here would spoil that capture. */
@@ -43,83 +22,6 @@ void fm_cu_leave(const struct fm_cu_driver *cu, int mode)
 {
 	if (mode >= 0)
 		cu->thread_capture_mode(&mode);
-	fm_cu_inside--;
-}
-
-/* Only its own thread can name this stream: it is a default stream of the thread, or of a green
- * context, which is current to one thread alone. */
-static bool bound(const struct fm_cu_queue *q)
-{
-	return q->stream == FM_CU_STREAM_PER_THREAD ||
-	       (q->stream == FM_CU_STREAM_LEGACY && q->base != q->ctx);
-}
-
-/* Call this before touching streams from any thread: `base` becomes current, and no capture begins
- * meanwhile. */
-static int visit(struct fm_cu_queue *q)
-{
-	struct fm_cu_turnstile *t = fm_cu_queue_turnstile(q);
-	int rc = 0;
-
-	if (!fm_cu_visit_begin(t))
-		return -EAGAIN;
-	pthread_mutex_lock(&capture_lock);
-	q->visited = t;
-	fm_cu_inside++;
-	if (atomic_load(&fm_cu_captures))
-		rc = -EBUSY;
-	else if (q->cu->ctx_push(q->base))
-		rc = -EIO;
-	if (!rc)
-		return 0;
-	fm_cu_inside--;
-	pthread_mutex_unlock(&capture_lock);
-	fm_cu_visit_end(t);
-	return rc;
-}
-
-int fm_cu_touch(struct fm_cu_queue *q)
-{
-	return bound(q) ? -EBUSY : visit(q);
-}
-
-void fm_cu_untouch(struct fm_cu_queue *q)
-{
-	struct fm_cu_turnstile *t = q->visited;
-	CUcontext old;
-
-	q->cu->ctx_pop(&old);
-	fm_cu_inside--;
-	pthread_mutex_unlock(&capture_lock);
-	fm_cu_visit_end(t);
-}
-
-/* A thread that ends can still name its default stream, unless the driver has ended that already;
- * then the driver would make another one. */
-static int visit_own(struct fm_cu_queue *q)
-{
-	unsigned long long id = 0;
-	CUcontext old;
-	int rc = 0;
-
-	if (!q->id || atomic_load(&fm_cu_captures))
-		return -EBUSY;
-	fm_cu_inside++;
-	if (q->cu->ctx_push(q->base)) {
-		rc = -EIO;
-	} else if (q->cu->stream_id(q->stream, &id) || id != q->id) {
-		q->cu->ctx_pop(&old);
-		rc = -EBUSY;
-	}
-	fm_cu_inside -= rc != 0;
-	return rc;
-}
-
-static void leave_own(struct fm_cu_queue *q)
-{
-	CUcontext old;
-
-	q->cu->ctx_pop(&old);
 	fm_cu_inside--;
 }
 
@@ -193,7 +95,7 @@ static bool reach_page_from_afar(struct fm_cu_queue *q, const struct fm_gate_wor
 static int reach_gates(void *hwq, const struct fm_gate_words *w)
 {
 	struct fm_cu_queue *q = hwq;
-	int rc = visit(q);
+	int rc = fm_cu_visit(q);
 
 	if (rc)
 		return -EBUSY;
@@ -329,7 +231,7 @@ static unsigned levels(void *hwq)
 	}
 	/* No guard for a stream in which only its own thread may place gates, because that thread
 	 * might be anywhere when the stream is to stop. */
-	if (gates && q->guarded && !bound(q))
+	if (gates && q->guarded && !fm_cu_bound(q))
 		q->guard = new_guard(q);
 	fm_cu_leave(cu, mode);
 	return 1u << 1 | (unsigned)gates << 2 | (unsigned)!!q->guard << 3;
@@ -502,13 +404,13 @@ static int write_fence(void *hwq, const struct fm_gate_words *w, uint64_t finish
 {
 	struct fm_cu_queue *q = hwq;
 	bool by_own = atomic_load(&q->ends_in) == &fm_cu_inside;
-	int rc = by_own ? visit_own(q) : fm_cu_touch(q);
+	int rc = by_own ? fm_cu_visit_own(q) : fm_cu_touch(q);
 
 	if (rc)
 		return rc;
 	rc = put_fence(q, w, finished);
 	if (by_own)
-		leave_own(q);
+		fm_cu_leave_own(q);
 	else
 		fm_cu_untouch(q);
 	return rc;
@@ -520,9 +422,9 @@ static bool lost(void *hwq)
 	struct fm_cu_queue *q = hwq;
 	fm_cu_result rc;
 
-	if (!q->cu->stream_query || visit(q))
+	if (!q->cu->stream_query || fm_cu_visit(q))
 		return false;
-	rc = q->cu->stream_query(bound(q) ? FM_CU_STREAM_LEGACY : q->stream);
+	rc = q->cu->stream_query(fm_cu_bound(q) ? FM_CU_STREAM_LEGACY : q->stream);
 	fm_cu_untouch(q);
 	return rc && rc != FM_CU_ERROR_NOT_READY;
 }
@@ -588,7 +490,7 @@ void fm_cu_context_gone(CUcontext ctx)
 
 void fm_cu_fork_child(void)
 {
-	capture_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	fm_cu_visit_fork_child();
 	fm_cu_reach_fork_child();
 	fm_cu_guard_fork_child();
 	fm_cu_timeslice_fork_child();

@@ -3,6 +3,18 @@
 #pragma once
 #include "cuda.h"
 
+/* visit.c */
+/* Only its own thread can name this stream: it is a default stream of the thread, or of a green
+ * context, which is current to one thread alone. */
+bool fm_cu_bound(const struct fm_cu_queue *q);
+/* Call this before touching streams from any thread: `base` becomes current, and no capture begins
+ * meanwhile. */
+int fm_cu_visit(struct fm_cu_queue *q);
+/* A thread that ends can still name its default stream, unless the driver has ended that already;
+ * then the driver would make another one. */
+int fm_cu_visit_own(struct fm_cu_queue *q);
+void fm_cu_leave_own(struct fm_cu_queue *q);
+void fm_cu_visit_fork_child(void);
 /* Around what any thread puts into the stream: no capture begins meanwhile, and the stream's
  * context is current. 0; -EBUSY when the stream must not be touched from here just now, -EAGAIN
  * when the call might wait for the device, -EIO when the driver refuses. */
