@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What memory.c and memory_move.c share: the memory of one device. */
+/* What memory.c, memory_make.c and memory_move.c share: the memory of one device. */
 #pragma once
 #include "internal.h"
 #include "mem/mem.h"
 
-#define CHUNK   (UINT64_C(128) << 20) /* an extent, unless a group would have too many of them */
-#define EXTENTS 1024                  /* of a group */
-#define TURNS   64                    /* that are forecast at most */
-#define AHEAD   2                     /* extents that are told to move at a time */
+#define TURNS 64 /* that are forecast at most */
+#define AHEAD 2  /* extents that are told to move at a time */
 
 /* One way of the link. It copies an extent, and then the extent changes its place. */
 struct way {
