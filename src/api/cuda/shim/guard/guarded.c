@@ -42,7 +42,40 @@ static bool has_room_to_stop(struct fm_cu_queue *hw)
 	return has_room(fm_container(hw, struct fm_cuda_queue, hw), 1);
 }
 
-static unsigned max_unfenced(struct fm_cu_queue *hw);
+/* How far the queue may be ahead: an equal share, or, if it has used that, a share among the queues
+ * that have something under way. If the program itself has suspended the queue, this thread may be
+ * the one that lets it go on. */
+static FM_COLD unsigned ahead(struct fm_cuda_queue *q)
+{
+	unsigned n = atomic_load_explicit(&guards, memory_order_relaxed), part;
+	uint64_t begun = atomic_load_explicit(&q->xq->slot->begun, memory_order_relaxed);
+
+	if (fm_xq_own_suspended(q->xq))
+		return FM_CU_AHEAD;
+	n = FM_MAX(n, 1u);
+	part = FM_MAX(FM_CU_AHEAD / n, FM_CU_AHEAD_LEAST);
+	if (n == 1 || fm_slot_pending(q->xq->slot) < part)
+		return part;
+	if (begun - atomic_load_explicit(&q->told_at, memory_order_relaxed) >= FM_CU_AHEAD_TOLD) {
+		n = FM_MAX(fm_xq_at_work(q->xq), 1u);
+		atomic_store_explicit(
+			&q->part, FM_MAX(FM_CU_AHEAD / n, FM_CU_AHEAD_LEAST), memory_order_relaxed);
+		atomic_store_explicit(&q->told_at, begun, memory_order_relaxed);
+	}
+	return FM_MAX(atomic_load_explicit(&q->part, memory_order_relaxed), part);
+}
+
+/* A thread that is ahead waits for the progress that the device writes at its gates, so there are
+ * two gates before that. If nothing can be stopped in its middle because too many streams have
+ * work, gates are all there is. */
+static unsigned max_unfenced(struct fm_cu_queue *hw)
+{
+	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
+
+	if (!fm_cu_channels_left(fm_xq_at_work(q->xq) + 1))
+		return 0;
+	return FM_MIN(FM_CU_UNFENCED_MOST, ahead(q) / 2);
+}
 
 void fm_cuda_guard_made(struct fm_cuda_queue *q)
 {
@@ -455,29 +488,6 @@ void fm_cuda_guard_mark(struct fm_cuda_queue *q)
 
 /* --- launches --- */
 
-/* How far the queue may be ahead: an equal share, or, if it has used that, a share among the queues
- * that have something under way. If the program itself has suspended the queue, this thread may be
- * the one that lets it go on. */
-static FM_COLD unsigned ahead(struct fm_cuda_queue *q)
-{
-	unsigned n = atomic_load_explicit(&guards, memory_order_relaxed), part;
-	uint64_t begun = atomic_load_explicit(&q->xq->slot->begun, memory_order_relaxed);
-
-	if (fm_xq_own_suspended(q->xq))
-		return FM_CU_AHEAD;
-	n = FM_MAX(n, 1u);
-	part = FM_MAX(FM_CU_AHEAD / n, FM_CU_AHEAD_LEAST);
-	if (n == 1 || fm_slot_pending(q->xq->slot) < part)
-		return part;
-	if (begun - atomic_load_explicit(&q->told_at, memory_order_relaxed) >= FM_CU_AHEAD_TOLD) {
-		n = FM_MAX(fm_xq_at_work(q->xq), 1u);
-		atomic_store_explicit(
-			&q->part, FM_MAX(FM_CU_AHEAD / n, FM_CU_AHEAD_LEAST), memory_order_relaxed);
-		atomic_store_explicit(&q->told_at, begun, memory_order_relaxed);
-	}
-	return FM_MAX(atomic_load_explicit(&q->part, memory_order_relaxed), part);
-}
-
 /* Nearly all queues have less than an equal share under way. */
 static inline bool may_launch(struct fm_cuda_queue *q)
 {
@@ -485,18 +495,6 @@ static inline bool may_launch(struct fm_cuda_queue *q)
 
 	return FM_LIKELY(fm_slot_pending(q->xq->slot) * n < FM_CU_AHEAD) ||
 	       fm_xq_ahead(q->xq, ahead(q));
-}
-
-/* A thread that is ahead waits for the progress that the device writes at its gates, so there are
- * two gates before that. If nothing can be stopped in its middle because too many streams have
- * work, gates are all there is. */
-static unsigned max_unfenced(struct fm_cu_queue *hw)
-{
-	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
-
-	if (!fm_cu_channels_left(fm_xq_at_work(q->xq) + 1))
-		return 0;
-	return FM_MIN(FM_CU_UNFENCED_MOST, ahead(q) / 2);
 }
 
 /* A launch that is not guarded. While the process rests, or its gate is closed, a stream is given
