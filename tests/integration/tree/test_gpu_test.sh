@@ -25,9 +25,9 @@ stub nvcc 'exit 1'
 stub fermata "echo '\"gpu\"'"
 mv "$tmp/bin/fermata" "$tmp/build/bin"
 
-gpu_test() { # STATUS ABSENT BROKEN
+gpu_test() { # STATUS ABSENT BROKEN [OPTION...]
     local want=$1 got=0
-    ABSENT=$2 BROKEN=$3 PATH=$tmp/bin:$PATH OCL_ICD_VENDORS=$tmp "$SOURCE/script/gpu-test" --build "$tmp/build" >"$tmp/out" 2>&1 || got=$?
+    ABSENT=$2 BROKEN=$3 PATH=$tmp/bin:$PATH OCL_ICD_VENDORS=$tmp "$SOURCE/script/gpu-test" --build "$tmp/build" "${@:4}" >"$tmp/out" 2>&1 || got=$?
     [[ $got == "$want" ]] || fail "status $got, not $want"
 }
 
@@ -39,6 +39,21 @@ grep -q '^kernels: the guardian .*no nvcc' "$tmp/end" || fail "the guardian is n
 gpu_test 1 test_torch.py test_guard.py
 grep -qx 'torch: python3 tests/gpu/test_torch.py' "$tmp/out" || fail "PyTorch is not named"
 sed -n '/^failed:$/,$p' "$tmp/out" | grep -q 'test_guard.py' || fail "what failed is not named"
+ran() { # PART...: these, and no others
+    [[ $(sed -n 's/^\([a-z_]*\): [0-9]* s$/\1/p' "$tmp/out" | sort | xargs) == "$(printf '%s\n' "$@" | sort | xargs)" ]] || fail "not just $*"
+}
+gpu_test 0 none none --from torch_guarded
+ran torch_guarded nccl memory
+gpu_test 0 none none --to ways
+ran torch ways
+gpu_test 0 none none --from ways --to streams --only streams,memory,ways
+ran ways streams
+gpu_test 2 none none --only calls,nonsense
+grep -q "there is no part 'nonsense'; the parts are: torch" "$tmp/out" || fail "nonsense is not named"
+gpu_test 2 none none --from memory --to torch
+for bad in --only --from --to; do
+    gpu_test 2 none none "$bad"
+done
 stub ldconfig 'echo nothing'
 gpu_test 0 none none
 grep -qx 'CUDA: all of it (no libcuda.so.1)' "$tmp/out" || fail "CUDA is not named"
