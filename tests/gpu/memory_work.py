@@ -4,6 +4,7 @@
   info          what the device has and has left, as PyTorch and NVML say
   fill          takes blocks until there are no more, gives half of them back, takes one again
   hold MIB      takes that much in several ways, says "ready", and ends with its input
+  libraries     has each library of PyTorch's do something, the profiler last; says which after each, and goes on with a line
   rounds [N]    works on memory of 1.3 GiB that all rounds share; a digest of each round (there are 8 kinds), until N or
                 "stop" comes in"""
 import ctypes
@@ -83,6 +84,52 @@ def hold(mib):
     del keep
 
 
+def fft(x):
+    torch.fft.rfft2(x)
+
+
+def compiled(x):
+    """By NVRTC, at run time."""
+    torch.cuda.jiterator._create_jit_fn("template <typename T> T twice(T x) { return x + x; }")(x)
+
+
+def profiled(x):
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]):
+        x.mul(2)
+        torch.cuda.synchronize()
+
+
+LIBRARIES = {
+    "memory": lambda x: x.fill_(1),
+    "cuBLAS": lambda x: x @ x,
+    "cuBLASLt": lambda x: torch.nn.functional.linear(x.half(), x.half(), x[0].half()),
+    "cuDNN": lambda x: torch.nn.functional.conv2d(x.view(1, 1, 512, 512), torch.ones(4, 1, 3, 3, device=DEV)),
+    "attention": lambda x: torch.nn.functional.scaled_dot_product_attention(*(x.view(1, 8, 64, 512).half(),) * 3),
+    "cuFFT": fft,
+    "cuRAND": lambda x: x.normal_(),
+    "cuSPARSE": lambda x: torch.eye(512, device=DEV).to_sparse_csr() @ x,
+    "cuSOLVER": lambda x: torch.linalg.cholesky(torch.eye(512, device=DEV)),
+    "NVRTC": compiled,
+    "profiler": profiled,
+}
+
+
+def libraries():
+    x = torch.ones(512, 512, device=DEV)
+    keep = torch.zeros(64 * MIB, dtype=torch.uint8, device=DEV)
+    for name, use in LIBRARIES.items():
+        error = None
+        try:
+            use(x)
+            torch.cuda.synchronize()
+        except Exception as e:  # a library that is not there is no matter of this test's
+            error = str(e).splitlines()[0][:120]
+        say(did=name, error=error)
+        if not sys.stdin.readline():
+            break
+    del keep
+
+
 def digest(*tensors):
     h = hashlib.sha256()
     for t in tensors:
@@ -156,6 +203,6 @@ if __name__ == "__main__":
     elif case == "rounds":
         rounds(argument or None)
     else:
-        {"info": info, "fill": fill}[case]()
+        {"info": info, "fill": fill, "libraries": libraries}[case]()
     sys.stdout.flush()
     os._exit(0) if case == "rounds" else None  # the thread that listens may hold its input

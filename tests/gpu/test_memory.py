@@ -38,6 +38,30 @@ def native(*args):
     return r.stdout.splitlines()
 
 
+def named(fermata, pid):
+    """What pins the program's memory, as `fermata ps --memory --json' names it."""
+    groups = json.loads(fermata.cli("ps", "--memory", "--json").stdout)["groups"]
+    mine = next(g for g in groups if str(pid) in g["name"])
+    return [f"{pin['kind']}: {pin['what']}, asked by {pin['by'] or '?'}" for pin in mine.get("pins", [])]
+
+
+def libraries_pin_nothing(stack):
+    """Which library of PyTorch's asks for what keeps memory on the device. A profiler may, at the end."""
+    fermata = Fermata(stack)
+    p, seen, did = fermata.program(work("libraries"), "--memory", cls=Program), {}, None
+    mark = 0
+    while did != "profiler":
+        said = json.loads(p.line("{", after=mark, seconds=200))
+        did, mark = said["did"], p.mark()
+        new = [pin for pin in named(fermata, p.pid) if pin not in seen]
+        seen.update(dict.fromkeys(new, did))
+        print(f"         {did}: {'; '.join(new) or 'nothing'}{' (' + said['error'] + ')' if said['error'] else ''}")
+        p.tell("next")
+    check(p.wait(200) == 0, f"status {p.p.returncode}")
+    pinned = [f"{did}: {pin}" for pin, did in seen.items() if did != "profiler"]
+    check(not pinned, f"pinned by {pinned}")
+
+
 def told_of_a_limit(stack):
     """The limit, and what is left of it, whatever neighbours do."""
     fermata = Fermata(stack)
@@ -198,4 +222,4 @@ if __name__ == "__main__":
     except Skip as e:
         print(f"skipped: {e}")
         sys.exit(77)
-    main(told_of_a_limit, told_so_by_nvml, refused_at_a_limit, counted_as_nvml_counts, out_and_in_at_random, out_is_off_the_device)
+    main(libraries_pin_nothing, told_of_a_limit, told_so_by_nvml, refused_at_a_limit, counted_as_nvml_counts, out_and_in_at_random, out_is_off_the_device)
