@@ -20,6 +20,18 @@ static void show_advice(const char *what)
 	puts(text);
 }
 
+/* A block that was pinned may be freed by now. */
+static bool has_such(const json_t *group, const char *kind)
+{
+	const json_t *m;
+	size_t i;
+
+	json_array_foreach (json_object_get(group, "memory"), i, m)
+		if (cli_num(json_object_get(m, "kinds"), kind) > 0)
+			return true;
+	return false;
+}
+
 void pins_show(const json_t *group, const char *before, bool advice)
 {
 	const json_t *pin;
@@ -29,6 +41,8 @@ void pins_show(const json_t *group, const char *before, bool advice)
 		const char *by = cli_str(pin, "by");
 		char text[320];
 
+		if (!has_such(group, cli_str(pin, "kind")))
+			continue;
 		snprintf(text, sizeof(text), "%spinned: %s (%s%s%s)", before, cli_str(pin, "kind"),
 			cli_str(pin, "what"), *by ? ", asked by " : "", by);
 		table_clean(text);

@@ -201,11 +201,13 @@ def pinned_memory_stays(stack):
     pinned = there["stays"] - before["stays"]
     check(pinned >= 3 * MIB and pinned + there["movable"] == before["movable"], there)
     check(pins(fermata, p) == [("stream-words", "a word for a stream", "the program")], pins(fermata, p))
+    check("stream-words (a word" in fermata.cli("ps", "--memory").stdout, fermata.cli("ps", "--memory").stdout)
     out(fermata, p)
     there = away(fermata, p)
     check(there["stays"] - before["stays"] == pinned and there["host"] >= 20 * MIB and not there["resident"], there)
     back(fermata, p)
-    p.do("check 1")
+    p.do("check 1", "free 0")
+    check("stream-words" not in fermata.cli("ps", "--memory").stdout, "what is freed is still named")
     p.ends()
 
 
