@@ -113,15 +113,15 @@ extern _Atomic bool fm_cuda_managed_any __attribute__((visibility("hidden")));
 extern _Atomic bool fm_cuda_managed_mapped __attribute__((visibility("hidden")));
 
 /* Words of memory for which streams wait, or which they write: waits look at them for as long as
- * they like, and are not counted as work. */
+ * they like, and are not counted as work. Within the call itself, whose caller is named. */
 void fm_cuda_pins_words_slow(
 	const union fm_cu_mem_op *ops, unsigned n, const struct fm_cuda_pinner *by);
-static inline void fm_cuda_pins_words(const union fm_cu_mem_op *ops, unsigned n)
+FM_INLINE_HOT void fm_cuda_pins_words(const union fm_cu_mem_op *ops, unsigned n)
 {
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_managed_any, memory_order_relaxed)) && ops)
 		fm_cuda_pins_words_slow(ops, n, FM_CUDA_PINNER("a word for a stream"));
 }
-static inline void fm_cuda_pins_word(CUdeviceptr at)
+FM_INLINE_HOT void fm_cuda_pins_word(CUdeviceptr at)
 {
 	const union fm_cu_mem_op op = {.op = {.address = at}};
 
