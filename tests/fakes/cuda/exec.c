@@ -2,6 +2,7 @@
 /* Graphs that are launched: plans, which are what a graph was when it was instantiated. */
 #include "image.h"
 #include "pools.h"
+#include "vmm.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -268,12 +269,29 @@ static bool same_numbers(const struct fk_plan *p, CUgraph graph)
 	return true;
 }
 
+/* The fills and copies of a graph are looked at as where they are added. */
+static bool names_hole(CUgraph graph)
+{
+	for (CUgraphNode n = graph->first; n; n = n->next) {
+		const struct fk_work *w = &n->work;
+
+		if (w->what == FK_FILL && fk_vmm_hole(w->set.dst, w->set.n * w->set.width))
+			return true;
+		if (w->what == FK_COPY && (fk_vmm_hole(w->copy.dst, w->copy.width) ||
+						  fk_vmm_hole(w->copy.src, w->copy.width)))
+			return true;
+	}
+	return false;
+}
+
 fm_cu_result cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, struct cu_update *result)
 {
 	FK_TRY(fk_enter());
 	if (!*find(exec) || !fk_graph_known(graph) || !result)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	*result = (struct cu_update){0};
+	if (names_hole(graph))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (!same_shape(exec->plan, graph)) {
 		result->result = 2; /* CU_GRAPH_EXEC_UPDATE_ERROR_TOPOLOGY_CHANGED */
 		return fk_leave(CU_UPDATE_FAILURE);

@@ -14,6 +14,9 @@
  *   table 0      asks for a table of the driver's that nobody knows
  *   spin N       N short kernels
  *   nodes BYTE   a graph that fills the first block, and is launched
+ *   graphs BYTE  two such graphs; update 0 makes of the first, as it was instantiated, the
+ *                second, which fills with a byte more
+ *   wordnode 0   a node of a graph writes a word of the first block
  *   batch SEED   batches of copies to and from the first bytes of all blocks
  *   end 0        ends the context, and begins anew
  *   leave N      the same, with a context of its own between that has N MiB. In the driver, in
@@ -284,6 +287,54 @@ static void do_batch(struct job *j, int seed)
 		die("a batch did not copy");
 }
 
+static struct {
+	CUgraph graph[2];
+	CUgraphExec exec;
+	int byte;
+} kept;
+
+static void do_graphs(struct job *j, int byte)
+{
+	struct cu_fill_node fill = {.dst = mine.at[0], .width = 1, .n = mine.size[0], .height = 1};
+	CUgraphNode node;
+
+	kept.byte = byte;
+	for (int i = 0; i < 2; i++) {
+		fill.value = (unsigned)(byte + i);
+		CU(cuGraphCreate(&kept.graph[i], 0));
+		CU(cuGraphAddMemsetNode(&node, kept.graph[i], NULL, 0, &fill, j->c.ctx));
+	}
+	CU(cuGraphInstantiateWithFlags(&kept.exec, kept.graph[0], 0));
+}
+
+static void do_update(struct job *j, int n)
+{
+	struct cu_update result;
+	unsigned char is;
+
+	(void)n;
+	CU(cuGraphExecUpdate_v2(kept.exec, kept.graph[1], &result));
+	CU(cuGraphLaunch(kept.exec, j->s));
+	CU(cuStreamSynchronize(j->s));
+	CU(cuMemcpyDtoH_v2(&is, mine.at[0], 1));
+	if (is != kept.byte + 1)
+		die("the graph is not what it was updated to");
+}
+
+static void do_wordnode(struct job *j, int n)
+{
+	union fm_cu_mem_op op = {
+		.op = {.operation = FM_CU_OP_WRITE_VALUE_32, .address = mine.at[0], .value = 5}};
+	const struct cu_words_node what = {.ctx = j->c.ctx, .n = 1, .op = &op};
+	CUgraphNode node;
+	CUgraph graph;
+
+	(void)n;
+	CU(cuGraphCreate(&graph, 0));
+	CU(cuGraphAddBatchMemOpNode(&node, graph, NULL, 0, &what));
+	CU(cuGraphDestroy(graph));
+}
+
 static void do_end(struct job *j, int n)
 {
 	(void)n;
@@ -477,6 +528,9 @@ int main(int argc, char **argv)
 		{"spin", do_spin},
 		{"nodes", do_nodes},
 		{"batch", do_batch},
+		{"graphs", do_graphs},
+		{"update", do_update},
+		{"wordnode", do_wordnode},
 		{"end", do_end},
 		{"leave", do_leave},
 		{"near", do_near},

@@ -126,14 +126,14 @@ def answers_while_it_is_out(stack):
     """What is asked about memory needs no memory; and what is behind the gate runs when it is back."""
     fermata = world(stack)
     p = filled(fermata)
-    out(fermata, p)
-    mark = p.mark()
-    p.tell("ask 0")
-    p.line("ask", after=mark)
-    mark = p.mark()
-    p.tell("nodes 77")  # a node of a graph names an address
-    back(fermata, p)
-    p.line("nodes", after=mark)
+    p.do("graphs 7")
+    for names in ("nodes 77", "update 0"):  # a node of a graph names an address, and so does a graph
+        out(fermata, p)
+        p.do("ask 0")
+        mark = p.mark()
+        p.tell(names)
+        back(fermata, p)
+        p.line(names.split()[0], after=mark)
     p.ends()
 
 
@@ -192,11 +192,17 @@ def a_device_that_cannot(stack):
 
 
 def pinned_memory_stays(stack):
-    """A word for which a stream waits pins what is around it; the rest goes out."""
+    """A word for which a stream waits pins what is around it, and so does one of a node; the rest goes out."""
+    for words in ("words 0", "wordnode 0"):
+        with contextlib.ExitStack() as inner:
+            what_a_word_is_in_stays(inner, words)
+
+
+def what_a_word_is_in_stays(stack, words):
     fermata = world(stack)
     p = filled(fermata)
     before = away(fermata, p)
-    p.do("words 0", "fill 1")
+    p.do(words, "fill 1")
     there = away(fermata, p)
     pinned = there["stays"] - before["stays"]
     check(pinned >= 3 * MIB and pinned + there["movable"] == before["movable"], there)

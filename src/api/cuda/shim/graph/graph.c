@@ -285,7 +285,7 @@ fm_cu_result cuGraphAddNode(CUgraphNode *node, CUgraph graph, const CUgraphNode 
 	adding_begin(&a, graph, what, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!a.what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	rc = FM_CUDA_NAMING(NEXT(cuGraphAddNode, (node, graph, deps, n, a.what)));
+	rc = NEXT(cuGraphAddNode, (node, graph, deps, n, a.what));
 	bared_end(a.bared);
 	return rc;
 }
@@ -301,7 +301,7 @@ fm_cu_result cuGraphAddNode_v2(CUgraphNode *node, CUgraph graph, const CUgraphNo
 	adding_begin(&a, graph, what, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!a.what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	rc = FM_CUDA_NAMING(NEXT(cuGraphAddNode_v2, (node, graph, deps, data, n, a.what)));
+	rc = NEXT(cuGraphAddNode_v2, (node, graph, deps, data, n, a.what));
 	bared_end(a.bared);
 	return rc;
 }
@@ -473,8 +473,7 @@ fm_cu_result cuGraphExecNodeSetParams(
 	what = fm_cuda_node(what, &copy, &args, __builtin_alloca(fm_cuda_node_room(what)));
 	fm_cuda_exec_changes(exec);
 	if (!part)
-		return what ? FM_CUDA_NAMING(node_changes(exec, node, what))
-			    : FM_CU_ERROR_INVALID_VALUE;
+		return what ? node_changes(exec, node, what) : FM_CU_ERROR_INVALID_VALUE;
 	copy = *what;
 	IN_ITS_SHAPE(rc, copy.part, true, node_changes(exec, node, &copy));
 	return rc;

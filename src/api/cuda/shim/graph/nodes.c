@@ -48,6 +48,8 @@ struct CUgraphNodeParams_st *fm_cuda_node(struct CUgraphNodeParams_st *what,
 {
 	const struct fm_cuda_kernel *kernel = kernel_of(what);
 
+	if (what && what->type == FM_CU_NODE_WORDS)
+		fm_cuda_pins_words_of((const void *)what->any);
 	if (!kernel)
 		return what;
 	*copy = *what;
@@ -62,7 +64,7 @@ fm_cu_result cuGraphNodeSetParams(CUgraphNode node, struct CUgraphNodeParams_st 
 	what = fm_cuda_node(what, &copy, &a, __builtin_alloca(fm_cuda_node_room(what)));
 	if (!what)
 		return FM_CU_ERROR_INVALID_VALUE;
-	return FM_CUDA_NAMING(NEXT(cuGraphNodeSetParams, (node, what)));
+	return NEXT(cuGraphNodeSetParams, (node, what));
 }
 
 fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned enabled)
@@ -98,12 +100,20 @@ fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned 
 	NODE(symbol, params, exec, struct fm_cu_kernel_node_old, , NULL)
 #define CODE_KERNEL_NODE(symbol, params, exec) \
 	NODE(symbol, params, exec, struct fm_cu_kernel_node, old., given->kernel)
-#define CODE_OTHER_NODE(symbol, params, exec)                           \
-	fm_cu_result symbol CALL_PARAMS(params)                         \
-	{                                                               \
-		fm_cuda_exec_changes_besides(exec);                     \
-		return FM_CUDA_NAMING(NEXT(symbol, CALL_ARGS(params))); \
+#define CODE_OTHER_NODE(symbol, params, exec)           \
+	fm_cu_result symbol CALL_PARAMS(params)         \
+	{                                               \
+		fm_cuda_exec_changes_besides(exec);     \
+		return NEXT(symbol, CALL_ARGS(params)); \
 	}
+#define CODE_WORDS_NODE(symbol, params, exec)           \
+	fm_cu_result symbol CALL_PARAMS(params)         \
+	{                                               \
+		fm_cuda_exec_changes_besides(exec);     \
+		fm_cuda_pins_words_of(what);            \
+		return NEXT(symbol, CALL_ARGS(params)); \
+	}
+#define CODE_NAMES_BY_HAND(...)
 #define CODE_(...) /* by hand: here, modules.c, stream.c */
 #define ON_code(symbol, per_thread, name, since, note, params, what, ...) \
 	CODE_##what(symbol, params, __VA_ARGS__)

@@ -5,6 +5,8 @@
  * and keep memory from moving. So it waits in front of the driver instead: where the call is
  * counted and its command announced already, and where only processes pay that can rest, in a
  * function that stands between the shim's and the driver's.
+ *
+ * Calls that name addresses otherwise have such a function, too: they wait while memory is out.
  */
 #include "api/cuda/shim/managed/managed.h"
 #include "base/cancel.h"
@@ -109,10 +111,33 @@ static bool waits_for_end(const char *name, uintptr_t to)
 		fm_cuda_naming_end(naming);                                                        \
 		return rc;                                                                         \
 	}
+#define NAMES(symbol, params)                                                      \
+	static fm_cu_result outside_##symbol CALL_PARAMS(params)                   \
+	{                                                                          \
+		__typeof__(&symbol) next =                                         \
+			(__typeof__(&symbol))atomic_load(&real[FM_CUDA_##symbol]); \
+                                                                                   \
+		return FM_CUDA_NAMING(next CALL_ARGS(params));                     \
+	}
+/* By the facts of the table. */
+#define IF_(...)
+#define IF_NAMES(f, ...)                                           f(__VA_ARGS__)
+#define IF_NAMES_BY_HAND(f, ...)                                   f(__VA_ARGS__)
+#define IF_KERNEL_NODE(f, ...)                                     f(__VA_ARGS__)
+#define IF_OLD_KERNEL_NODE(f, ...)                                 f(__VA_ARGS__)
+#define IF_OTHER_NODE(f, ...)                                      f(__VA_ARGS__)
+#define IF_WORDS_NODE(f, ...)                                      f(__VA_ARGS__)
+#define ON_own(symbol, per_thread, name, since, note, params, how) IF_##how(NAMES, symbol, params)
+#define ON_code(symbol, per_thread, name, since, note, params, what, ...) \
+	IF_##what(NAMES, symbol, params)
 #include "api/cuda/calls.def"
 
+#define ENTRY(symbol, ...) [FM_CUDA_##symbol] = (void *)outside_##symbol,
 static void *const outside[FM_CUDA_CALLS] = {
-#define ON_work(symbol, ...) [FM_CUDA_##symbol] = (void *)outside_##symbol,
+#define ON_work(symbol, ...)                                       ENTRY(symbol)
+#define ON_own(symbol, per_thread, name, since, note, params, how) IF_##how(ENTRY, symbol, params)
+#define ON_code(symbol, per_thread, name, since, note, params, what, ...) \
+	IF_##what(ENTRY, symbol, params)
 #include "api/cuda/calls.def"
 };
 

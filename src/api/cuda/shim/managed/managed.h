@@ -121,6 +121,12 @@ FM_INLINE_HOT void fm_cuda_pins_words(const union fm_cu_mem_op *ops, unsigned n)
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_managed_any, memory_order_relaxed)) && ops)
 		fm_cuda_pins_words_slow(ops, n, FM_CUDA_PINNER("a word for a stream"));
 }
+/* Those of a node of a graph. */
+FM_INLINE_HOT void fm_cuda_pins_words_of(const struct fm_cu_words_node *node)
+{
+	if (node)
+		fm_cuda_pins_words(node->op, node->n);
+}
 FM_INLINE_HOT void fm_cuda_pins_word(CUdeviceptr at)
 {
 	const union fm_cu_mem_op op = {.op = {.address = at}};

@@ -85,12 +85,19 @@ static bool answer(const struct asked *a, int attribute, void *data)
 	}
 }
 
-/* Calls that put addresses into something. */
-#define OWN_NAMES(symbol, params)                                       \
-	fm_cu_result symbol CALL_PARAMS(params)                         \
-	{                                                               \
-		return FM_CUDA_NAMING(NEXT(symbol, CALL_ARGS(params))); \
+/* Calls that put addresses into something. They wait in what stands behind them (outside.c). */
+#define OWN_NAMES(symbol, params)                       \
+	fm_cu_result symbol CALL_PARAMS(params)         \
+	{                                               \
+		return NEXT(symbol, CALL_ARGS(params)); \
 	}
+#define OWN_WORDS_NODE(symbol, params)                  \
+	fm_cu_result symbol CALL_PARAMS(params)         \
+	{                                               \
+		fm_cuda_pins_words_of(what);            \
+		return NEXT(symbol, CALL_ARGS(params)); \
+	}
+#define OWN_NAMES_BY_HAND(...)
 #define OWN_(...)
 #define ON_own(symbol, per_thread, name, since, note, params, how) OWN_##how(symbol, params)
 #include "api/cuda/calls.def"
