@@ -103,6 +103,18 @@ def is_memory(call):
     return call.kind in ("alloc", "release") and not is_governed(call) and not is_code(call)
 
 
+def facts_of(call):
+    """One by one: there may be commas in them."""
+    facts, depth = [""], 0
+    for c in call.facts:
+        depth += (c == "(") - (c == ")")
+        if c == "," and not depth:
+            facts.append("")
+        else:
+            facts[-1] += c
+    return [fact.strip() for fact in facts]
+
+
 def note(call):
     if call.facts.startswith("ORDERED,"):
         return "only orders; its memory counts"
@@ -112,7 +124,7 @@ def note(call):
         return "one command; counted as undivided if it is long and holds no gates"
     if call.kind != "work":
         return call.note
-    waits = call.facts.rsplit(", ", 1)[1]
+    waits = facts_of(call)[2]
     return {"0": "", "1": "tells that the stream is idle"}.get(
         waits, "tells that the stream is idle, if it copies to the host")
 

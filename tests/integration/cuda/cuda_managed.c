@@ -9,6 +9,9 @@
  *   check SEED   all blocks hold that
  *   ask 0        what the driver says of the blocks must be what it says of its own memory
  *   hang MS      a kernel that takes so long, which is not waited for
+ *   waits KIND   behind some kernels, a copy that waits for them: to memory that the driver does
+ * not know, 0: of two dimensions, 1: of three; from there, 2: in a batch, 3: a large one.
+ *                "launched" when the kernels are. All blocks hold what fill 1 has put there
  *   words 0      a stream waits for a word of the first block
  *   ipc 0        a handle of the first block for another process must be refused
  *   table 0      asks for a table of the driver's that nobody knows
@@ -39,7 +42,8 @@
 
 #define BLOCKS 64
 #define MIB    ((size_t)1 << 20)
-#define SAMPLE 4096u /* words that are written and compared at a time */
+#define SAMPLE 4096u               /* words that are written and compared at a time */
+#define LARGE  ((size_t)128 << 10) /* bytes of a copy for which the driver waits */
 
 static struct {
 	CUdeviceptr at[BLOCKS];
@@ -183,6 +187,60 @@ static void do_hang(struct job *j, int ms)
 {
 	spin(&j->c, j->s, j->x, (uint64_t)ms * 1000000);
 	puts("hangs");
+}
+
+static uint32_t pageable[LARGE / 4];
+
+static void copy_down(struct job *j, bool two)
+{
+	const struct cu_copy_2d flat = {.src_type = CU_MEMORY_DEVICE,
+		.src_device = mine.at[0],
+		.src_pitch = 512,
+		.dst_type = CU_MEMORY_HOST,
+		.dst_host = pageable,
+		.dst_pitch = 512,
+		.width = 512,
+		.height = 8};
+	const struct cu_copy_3d box = {
+		.src = {.type = CU_MEMORY_DEVICE, .device = mine.at[0], .pitch = 512, .height = 8},
+		.dst = {.type = CU_MEMORY_HOST, .host = pageable, .pitch = 512, .height = 8},
+		.width = 512,
+		.height = 8,
+		.depth = 1};
+	uint32_t want[SAMPLE];
+
+	if (two)
+		CU(cuMemcpy2DAsync_v2(&flat, j->s));
+	else
+		CU(cuMemcpy3DAsync_v2(&box, j->s));
+	pattern(want, 0, 0, 1);
+	if (memcmp(pageable, want, 512 * 8))
+		die("the copy had not ended");
+}
+
+static void copy_up(struct job *j, bool batch)
+{
+	struct cu_copy_attributes attrs = {.order = 1};
+	CUdeviceptr from = (uintptr_t)pageable;
+	size_t size = 512, at = 0;
+
+	pattern(pageable, 0, 0, 1);
+	if (batch)
+		CU(cuMemcpyBatchAsync_v2(&mine.at[0], &from, &size, 1, &attrs, &at, 1, j->s));
+	else
+		CU(cuMemcpyHtoDAsync_v2(mine.at[0], pageable, LARGE, j->s));
+}
+
+static void do_waits(struct job *j, int kind)
+{
+	memset(pageable, 0, sizeof(pageable));
+	for (int i = 0; i < 20; i++)
+		spin(&j->c, j->s, j->x, 20000000);
+	puts("launched");
+	if (kind < 2)
+		copy_down(j, kind == 0);
+	else
+		copy_up(j, kind == 2);
 }
 
 static void do_words(struct job *j, int n)
@@ -521,6 +579,7 @@ int main(int argc, char **argv)
 		{"check", do_check},
 		{"ask", do_ask},
 		{"hang", do_hang},
+		{"waits", do_waits},
 		{"words", do_words},
 		{"ipc", do_ipc},
 		{"table", do_table},

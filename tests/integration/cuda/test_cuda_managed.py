@@ -302,6 +302,22 @@ def an_engine_comes(stack):
         p.ends()
 
 
+def copies_that_wait(stack):
+    """A copy for which the driver waits within the call waits outside, where gates close over it: memory goes out."""
+    fermata = world(stack)
+    p = filled(fermata)
+    for kind in range(4):
+        mark = p.mark()
+        p.tell(f"waits {kind}")
+        p.line("launched", after=mark)
+        out(fermata, p)
+        check(not away(fermata, p)["resident"], away(fermata, p))
+        back(fermata, p)
+        p.line("waits", after=mark)
+        p.do("check 1")
+    p.ends()
+
+
 def wished_memory_stays(stack):
     """memory-pin at the start pins for good; a wish that comes later holds while it is there."""
     fermata = world(stack)
@@ -735,6 +751,7 @@ main(
     tables_for_which_the_user_answers,
     unknown_calls_pin,
     an_engine_comes,
+    copies_that_wait,
     wished_memory_stays,
     refused_pin_is_none,
     exits_with_memory_out,

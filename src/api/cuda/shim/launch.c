@@ -117,7 +117,7 @@ static inline void end(struct launch l, bool waited)
 		fm_xq_synced(l.q->xq, l.mark + 1);
 }
 
-#define ON_work(symbol, per_thread, name, since, note, params, stream, key, waits)        \
+#define ON_work(symbol, per_thread, name, since, note, params, stream, key, waits, ...)   \
 	FM_HOT fm_cu_result symbol CALL_PARAMS(params)                                    \
 	{                                                                                 \
 		struct launch l = begin(stream, per_thread, key, FM_CUDA_##symbol, NULL); \

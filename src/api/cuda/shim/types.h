@@ -152,7 +152,7 @@ enum { /* of an array */
 	FM_CU_ARRAY_DEFERRED = 0x80, /* its memory is mapped later */
 };
 
-enum { FM_CU_MEMORY_HOST = 1 }; /* CUmemorytype */
+enum { FM_CU_MEMORY_HOST = 1, FM_CU_MEMORY_UNIFIED = 4 }; /* CUmemorytype */
 
 struct fm_cu_launch_params { /* CUDA_LAUNCH_PARAMS */
 	CUfunction function;
@@ -189,7 +189,10 @@ struct fm_cu_copy_3d { /* CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER */
 	size_t width, height, depth;
 };
 
+enum { FM_CU_OPERAND_POINTER = 1 }; /* CUmemcpy3DOperandType */
+
 struct fm_cu_copy_op { /* CUDA_MEMCPY3D_BATCH_OP */
-	uint64_t src[5], dst[5];
+	uint64_t src[5],
+		dst[5]; /* each: the type, in 32 bits; the pointer, or an array; and more */
 	size_t width, height, depth;
 };

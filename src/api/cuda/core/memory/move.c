@@ -381,8 +381,7 @@ static int one_home(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	return rc;
 }
 
-static int each_chunk(
-	struct fm_cu_move *m, int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
+static int each_chunk(struct fm_cu_move *m, int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
 {
 	struct fm_cu_chunk *c;
 	int rc = 0, late;

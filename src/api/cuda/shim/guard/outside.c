@@ -17,17 +17,83 @@
 #include <time.h>
 
 #define POINTER_MEMORY_TYPE 2 /* CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
+#define STAGED_AT_ONCE      ((size_t)64 << 10)
 
 static _Atomic(void *) real[FM_CUDA_CALLS];
 
+/* Is this memory of the host that the driver does not know? A copy of the device's to such memory
+ * returns when it is made. One from there waits for what is before it, if it is large, or one of
+ * several. As measured: bench/results/h200/memory-probes.txt. */
 bool fm_cuda_is_pageable(uintptr_t p)
 {
-	fm_cu_result (*ask)(void *to, int what, CUdeviceptr p) =
-		(fm_cu_result(*)(void *, int, CUdeviceptr))fm_cuda_symbol("cuPointerGetAttribute");
+	static _Atomic(void *) found;
+	void *fn = atomic_load_explicit(&found, memory_order_relaxed);
+	fm_cu_result (*ask)(void *to, int what, CUdeviceptr p);
 	unsigned type;
 
-	return ask && ask(&type, POINTER_MEMORY_TYPE, p);
+	if (FM_UNLIKELY(!fn)) {
+		fn = fm_cuda_symbol("cuPointerGetAttribute");
+		atomic_store_explicit(&found, fn, memory_order_relaxed);
+	}
+	ask = (__typeof__(ask))fn;
+	return p && ask && ask(&type, POINTER_MEMORY_TYPE, p);
 }
+
+static bool to_end(unsigned type, const void *host, CUdeviceptr device)
+{
+	return (type == FM_CU_MEMORY_HOST && fm_cuda_is_pageable((uintptr_t)host)) ||
+	       (type == FM_CU_MEMORY_UNIFIED && fm_cuda_is_pageable(device));
+}
+
+static bool to_2d(const struct CUDA_MEMCPY2D_st *copy)
+{
+	const struct fm_cu_copy_2d *c = (const void *)copy;
+
+	return c && to_end(c->dst.type, c->dst.host, c->dst.device);
+}
+
+static bool to_3d(const struct CUDA_MEMCPY3D_st *copy)
+{
+	const struct fm_cu_copy_3d *c = (const void *)copy;
+
+	return c && to_end(c->dst.type, c->dst.host, c->dst.device);
+}
+
+static bool of_list(const CUdeviceptr *srcs, size_t n)
+{
+	for (size_t i = 0; srcs && i < n; i++)
+		if (fm_cuda_is_pageable(srcs[i]))
+			return true;
+	return false;
+}
+
+static bool of_ops(const struct CUDA_MEMCPY3D_BATCH_OP_st *ops, size_t n)
+{
+	const struct fm_cu_copy_op *op = (const void *)ops;
+
+	for (size_t i = 0; op && i < n; i++)
+		if ((uint32_t)op[i].src[0] == FM_CU_OPERAND_POINTER &&
+			fm_cuda_is_pageable(op[i].src[1]))
+			return true;
+	return false;
+}
+
+static bool is_staged_late(uintptr_t src, size_t n)
+{
+	return n > STAGED_AT_ONCE && fm_cuda_is_pageable(src);
+}
+
+/* The facts of the table. */
+#define HOST(...)                 ONE_OF_HOST(__VA_ARGS__)
+#define ONE_OF_HOST(fact)         HOST_##fact
+#define HOST_                     false
+#define HOST_TO(p)                fm_cuda_is_pageable((uintptr_t)(p))
+#define HOST_FROM(p, n)           is_staged_late((uintptr_t)(p), n)
+#define HOST_BETWEEN(to, from, n) (fm_cuda_is_pageable(to) || is_staged_late(from, n))
+#define HOST_TO_2D(copy)          to_2d(copy)
+#define HOST_TO_3D(copy)          to_3d(copy)
+#define HOST_OF_LIST(from, n)     of_list(from, n)
+#define HOST_OF_OPS(list, n)      of_ops(list, n)
 
 /* What is in front of the call, in its own stream. The stream may wait for this very thread, so
  * only the time counts in which nothing of ours holds it. */
@@ -85,18 +151,13 @@ static void come_in(CUstream stream, bool ends)
 		wait_outside(q, stream, ends);
 }
 
-/* Does the driver wait for the end of the copy? */
-static bool waits_for_end(const char *name, uintptr_t to)
+/* A copy that is not asynchronous. */
+static bool waits_for_end(const char *name)
 {
-	if (!strstr(name, "Async"))
-		return strncmp(name, "cuMemcpy", 8) == 0;
-	return (!strncmp(name, "cuMemcpyDtoHAsync", 17) || !strncmp(name, "cuMemcpyAsync", 13)) &&
-	       fm_cuda_is_pageable(to);
+	return !strstr(name, "Async") && strncmp(name, "cuMemcpy", 8) == 0;
 }
 
-#define FIRST_OF(a, ...) a
-#define FIRST(args)      FIRST_OF args
-#define ON_work(symbol, per_thread, name, since, note, params, stream, key, waits)                 \
+#define ON_work(symbol, per_thread, name, since, note, params, stream, key, waits, ...)            \
 	static fm_cu_result outside_##symbol CALL_PARAMS(params)                                   \
 	{                                                                                          \
 		unsigned naming;                                                                   \
@@ -104,8 +165,7 @@ static bool waits_for_end(const char *name, uintptr_t to)
                                                                                                    \
 		if (key_waits(key))                                                                \
 			come_in(fm_cuda_stream(stream, per_thread),                                \
-				(waits) || waits_for_end(                                          \
-						   #symbol, (uintptr_t)FIRST(CALL_ARGS(params)))); \
+				(waits) || waits_for_end(#symbol) || HOST(__VA_ARGS__));           \
 		naming = fm_cuda_naming_begin();                                                   \
 		rc = ((__typeof__(&symbol))atomic_load(&real[FM_CUDA_##symbol]))CALL_ARGS(params); \
 		fm_cuda_naming_end(naming);                                                        \
