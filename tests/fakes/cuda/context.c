@@ -31,16 +31,20 @@ static bool take_memory(CUcontext c)
 	return true;
 }
 
+static bool is_listed(CUcontext c)
+{
+	CUcontext o = fk.contexts;
+
+	while (o && o != c)
+		o = o->next;
+	return o;
+}
+
 fm_cu_result fk_ctx_revive(CUcontext c)
 {
-	bool listed = false;
-
 	if (!take_memory(c))
 		return CU_OUT_OF_MEMORY;
-
-	for (CUcontext o = fk.contexts; o; o = o->next)
-		listed |= o == c;
-	if (!listed) {
+	if (!is_listed(c)) {
 		c->next = fk.contexts;
 		fk.contexts = c;
 	}
@@ -194,6 +198,8 @@ fm_cu_result cuCtxCreate_v2(CUcontext *ctx, unsigned flags, CUdevice dev)
 		return fk_leave(rc ? rc : CU_OUT_OF_MEMORY);
 	c->dev = dev;
 	rc = fk_ctx_revive(c);
+	if (rc && !is_listed(c))
+		free(c);
 	if (!rc)
 		rc = push(c);
 	if (!rc)
