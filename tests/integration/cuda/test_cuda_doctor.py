@@ -135,6 +135,7 @@ def memory(stack):
     says(checks, "copies", "ok", "(64M of registered memory)")
     check(all(float(n) > 0 for n in re.findall(r"([0-9.]+) GB/s", checks["copies"]["text"])), f"{checks}")
     says(checks, "digest", "ok", "that of the processor")
+    says(checks, "mapped", "ok", "can run from the host: 64M, written with ")
     says(checks, "nvml", "ok", "CUDA says that 32M of 4G are used, NVML 32M (0 unaccounted)")
     says(checks, "memory", "ok", "can be managed")
     for c in "host", "pages":
@@ -158,6 +159,7 @@ def memory_refused(stack):
             ({"FAKE_CUDA_FAIL": "cuMemRelease@2/1=999"}, "vmm", "does not take memory back", "dmesg"),
             ({"FAKE_CUDA_FAIL": "cuMemMap@1/1=-11"}, "memory", "trying it, Fake CUDA device crashed with signal", "without --memory"),
             ({"FAKE_CUDA_FAIL": "cuMemcpyDtoHAsync_v2@2/1=719"}, "copies", "from the device failed (CUDA_ERROR_LAUNCH", "without --memory"),
+            ({"FAKE_CUDA_NO_HOST_CHUNKS": "1"}, "mapped", "makes no memory of the host for it (CUDA_ERROR_NOT", "newer driver"),
             ({"FERMATA_MEMORY_HOST": "0"}, "copies", "no memory of the host", "`host'"),
             ({"FERMATA_MEMORY_HOST": "0"}, "host", "each device takes 0 at most", "FERMATA_MEMORY_HOST"),
             ({"FAKE_CUDA_TRIAL": "digest"}, "digest", "another than the processor", "FERMATA_MEMORY_KEEP=0"),
@@ -170,7 +172,7 @@ def memory_refused(stack):
         checks, _ = doctor(stack, **env, FAKE_CUDA_CAPACITY="200M")
         says(checks, what, "warning", text, remedy)
         says(checks, "cuda", "ok", "can be scheduled")
-        if what not in ("host", "digest"):
+        if what not in ("host", "digest", "mapped"):
             check(checks.get("memory", {}).get("verdict") != "ok", f"both: {checks}")
     checks, _ = doctor(stack, WORLD_SIZE="1", SLURM_NTASKS="1", CUDA_VISIBLE_DEVICES="0")
     says(checks, "memory", "ok", "can be managed")

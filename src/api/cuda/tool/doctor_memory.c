@@ -129,6 +129,26 @@ static void judge_digest(struct doctor *d, const char *device, const json_t *lin
 			  "each time that it moves");
 }
 
+static void judge_mapped(struct doctor *d, const char *device, const json_t *line)
+{
+	bool works = !*cli_str(line, "refused");
+	char size[FM_SIZE_TEXT], text[512];
+
+	if (works)
+		snprintf(text, sizeof(text),
+			"%s: memory without room on the device can run from the host: %s, written "
+			"with %.1f GB/s",
+			device, bytes_of(line, "bytes", size),
+			json_real_value(json_object_get(line, "out")));
+	else
+		snprintf(text, sizeof(text),
+			"%s: memory cannot run from the host: %s (%s); a program whose memory has "
+			"no room waits for it, and none has more than the device",
+			device, cli_str(line, "refused"), cli_str(line, "error"));
+	doctor_found(d, works ? GOOD : WARNING, "mapped", text,
+		works ? NULL : "see `host', below; or use a newer driver");
+}
+
 /* No fault, where they differ: what one of them does not have is not a program's. */
 static void judge_nvml(struct doctor *d, const char *device, const json_t *line)
 {
@@ -158,6 +178,8 @@ static bool judge_line(struct doctor *d, const char *device, const json_t *line)
 		return judge_copies(d, device, line);
 	if (!strcmp(step, "digest"))
 		judge_digest(d, device, line);
+	if (!strcmp(step, "mapped"))
+		judge_mapped(d, device, line);
 	if (!strcmp(step, "nvml"))
 		judge_nvml(d, device, line);
 	if (strcmp(step, "shared"))

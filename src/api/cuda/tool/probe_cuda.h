@@ -17,6 +17,7 @@
  *    "total":N,"map_ns":N,"unmap_ns":N}             "memory": a chunk; refused: ""; it works
  *   {"step":"copies","refused":...,"error":...,"host":bool,"bytes":N,"in":GB/S,"out":GB/S}
  *                                                   "memory"
+ *   {"step":"mapped","refused":...,"error":...,"bytes":N,"out":GB/S}   "memory": of the host
  *   {"step":"digest","refused":...,"wrong":bool}    "memory"
  *   {"step":"nvml","total":N,"used":N,"nvml_used":N,"reserved":N}   "memory": bytes, as CUDA has
  *                                                   them, and as NVML has them

@@ -309,6 +309,62 @@ static bool try_copies(struct trial *t, FILE *out)
 	return ended;
 }
 
+/* --- from the host --- */
+
+static bool map_host(struct trial *t)
+{
+	const struct fm_cu_memory_access access = {
+		{FM_CU_LOCATION_DEVICE, t->dev}, FM_CU_MEMORY_READ_WRITE};
+	const struct fm_cu_driver *cu = &t->c->cu;
+
+	return done(t, fm_cu_memory_on_host(cu, t->dev, size_of(t), &t->handle),
+		       "the driver makes no memory of the host for it") &&
+	       done(t, cu->mem_map(t->at, size_of(t), 0, t->handle, 0),
+		       "the driver cannot map memory of the host") &&
+	       done(t, cu->mem_access(t->at, size_of(t), &access, 1),
+		       "the driver gives no access to memory of the host");
+}
+
+/* The device writes it all, at the second time against the clock; and it can be copied. */
+static bool use_host(struct trial *t, uint64_t *ns)
+{
+	static const char what[] = "the device does not reach memory of the host";
+	const struct fm_cu_driver *cu = &t->c->cu;
+	char page[FM_CU_PAGE / 512];
+	uint64_t begin = 0;
+
+	for (unsigned i = 0; i < 2; i++) {
+		begin = fm_now();
+		if (!done(t, cu->fill(t->at, i, size_of(t) / 4, t->stream), what) ||
+			!finish(t, what))
+			return false;
+	}
+	*ns = fm_now() - begin;
+	draw(page, sizeof(page));
+	if (!copy(t, page, sizeof(page), true, &begin))
+		return false;
+	memset(page, 0, sizeof(page));
+	return copy(t, page, sizeof(page), false, &begin) &&
+	       done(t, begins_as_drawn(page) ? 0 : FM_CU_ERROR_INVALID_VALUE,
+		       "what is copied to memory of the host comes back as something else");
+}
+
+static void try_host(struct trial *t, FILE *out)
+{
+	uint64_t ns = 1;
+	bool works;
+
+	t->pages = FM_MIN(t->pages, COPY_PAGES);
+	works = fm_cu_host_has_room(size_of(t), 0)
+			? map_host(t) && use_host(t, &ns) && unmap(t)
+			: done(t, FM_CU_ERROR_OUT_OF_MEMORY, "the host has no room");
+	probe_tell(out, json_pack("{s:s, s:s, s:s, s:I, s:f}", "step", "mapped", "refused",
+				works ? "" : t->refused, "error",
+				works ? "" : probe_cuda_error(t->c, t->code), "bytes",
+				(json_int_t)size_of(t), "out",
+				(double)size_of(t) / (double)FM_MAX(ns, (uint64_t)1)));
+}
+
 /* --- devices --- */
 
 /* Twice, for the first time costs more. */
@@ -347,8 +403,8 @@ static void try_device(struct trial *t, FILE *out)
 			     (json_int_t)size_of(t), "unit", (json_int_t)t->granularity,
 			     "addresses", (json_int_t)t->addresses, "total", (json_int_t)t->total,
 			     "map_ns", (json_int_t)t->map_ns, "unmap_ns", (json_int_t)t->unmap_ns));
-	if (works && map(t) && try_copies(t, out))
-		unmap(t);
+	if (works && map(t) && try_copies(t, out) && unmap(t))
+		try_host(t, out);
 }
 
 void tool_cuda_probe_memory(FILE *out)

@@ -48,6 +48,25 @@ enum fm_cu_memory_able fm_cu_memory_able(const struct fm_cu_driver *cu, CUdevice
 	return fm_cu_shares_context(cu) ? FM_CU_MEMORY_SHARED : FM_CU_MEMORY_ABLE;
 }
 
+/* Where the driver does not say which node is near, or refuses it, that of this thread is taken. */
+#define ATTRIBUTE_HOST_NODE 134 /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID */
+fm_cu_result fm_cu_memory_on_host(
+	const struct fm_cu_driver *cu, CUdevice device, size_t size, unsigned long long *handle)
+{
+	struct fm_cu_memory_kind kind = {
+		.type = FM_CU_MEMORY_PINNED, .location = {FM_CU_LOCATION_HOST_NODE, -1}};
+	int *node = &kind.location.id;
+	fm_cu_result rc = FM_CU_ERROR_INVALID_VALUE;
+
+	if (cu->device_get_attribute &&
+		!cu->device_get_attribute(node, ATTRIBUTE_HOST_NODE, device) && *node >= 0)
+		rc = cu->mem_create(handle, size, &kind, 0);
+	if (!rc || rc == FM_CU_ERROR_OUT_OF_MEMORY)
+		return rc;
+	kind.location = (struct fm_cu_location){FM_CU_LOCATION_HOST_NEAR, 0};
+	return cu->mem_create(handle, size, &kind, 0);
+}
+
 #define LARGEST  ((size_t)4 << 40)
 #define SMALLEST ((size_t)16 << 30)
 

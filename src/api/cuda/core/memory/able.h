@@ -27,6 +27,10 @@ enum fm_cu_memory_able fm_cu_memory_able(const struct fm_cu_driver *cu, CUdevice
  * or -ENOMEM: less than is of use. */
 int fm_cu_memory_reserve(const struct fm_cu_driver *cu, CUdeviceptr *at, size_t *size);
 
+/* Memory of the host, near the device, which can be mapped for it: what cuMemCreate() says. */
+fm_cu_result fm_cu_memory_on_host(
+	const struct fm_cu_driver *cu, CUdevice device, size_t size, unsigned long long *handle);
+
 /* Bytes of the host for the memory of one device: as FERMATA_MEMORY_HOST says, or half of the
  * machine's. */
 uint64_t fm_cu_memory_host_most(void);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "chunk.h"
+#include "able.h"
 #include "arena_internal.h"
 #include "digests.h"
 #include <errno.h>
-
-#define ATTRIBUTE_HOST_NODE 134 /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID */
 
 static bool take_spare(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
@@ -39,24 +38,6 @@ static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
 }
 
-/* The node of the host that is nearest to the device; where the driver does not say, or refuses
- * it, that of this thread. */
-static fm_cu_result make_on_host(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
-{
-	struct fm_cu_memory_kind kind = {
-		.type = FM_CU_MEMORY_PINNED, .location = {FM_CU_LOCATION_HOST_NODE, -1}};
-	int *node = &kind.location.id;
-	fm_cu_result rc = FM_CU_ERROR_INVALID_VALUE;
-
-	if (a->cu->device_get_attribute &&
-		!a->cu->device_get_attribute(node, ATTRIBUTE_HOST_NODE, a->device) && *node >= 0)
-		rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
-	if (!rc || rc == FM_CU_ERROR_OUT_OF_MEMORY)
-		return rc;
-	kind.location = (struct fm_cu_location){FM_CU_LOCATION_HOST_NEAR, 0};
-	return a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
-}
-
 static int borrow(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
 	fm_cu_result rc;
@@ -65,7 +46,7 @@ static int borrow(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 		return c->borrowed ? 0 : -EIO;
 	if (!fm_cu_host_lend(&a->host, fm_cu_chunk_size(c)))
 		return -ENOMEM;
-	rc = make_on_host(a, c);
+	rc = fm_cu_memory_on_host(a->cu, a->device, fm_cu_chunk_size(c), &c->handle);
 	c->made = c->borrowed = !rc;
 	if (rc)
 		fm_cu_host_unlend(&a->host, fm_cu_chunk_size(c));
