@@ -50,6 +50,26 @@ static void show_trouble(const json_t *m)
 	show(text);
 }
 
+/* A limit above the device is the group's own wish. */
+static void show_mapped(const json_t *m)
+{
+	char text[320], mapped[FM_SIZE_TEXT], all[FM_SIZE_TEXT];
+	double limit = cli_num(m, "limit_bytes"), capacity = cli_num(m, "capacity_bytes");
+
+	fm_size_short((uint64_t)cli_num(m, "mapped_bytes"), mapped);
+	fm_size_short((uint64_t)cli_num(m, "committed_bytes"), all);
+	snprintf(text, sizeof(text),
+		"%s: %s of its %s of memory runs from the host, many times slower: the device had "
+		"no room",
+		cli_str(m, "device"), mapped, all);
+	show(text);
+	if (limit > capacity && cli_num(m, "committed_bytes") > capacity)
+		puts("  hint: the group has more than the device; let the program use less");
+	else
+		puts("  hint: it comes to the device when there is room: put another group's "
+		     "memory out: fermata suspend --out TARGET");
+}
+
 void why_show_memory(const json_t *group)
 {
 	const json_t *list = json_object_get(group, "memory"), *m;
@@ -58,6 +78,8 @@ void why_show_memory(const json_t *group)
 	json_array_foreach (list, i, m) {
 		if (cli_num(m, "refused") > 0)
 			show_refused(group, m);
+		if (cli_num(m, "mapped_bytes") > 0)
+			show_mapped(m);
 		if (json_object_get(m, "trouble"))
 			show_trouble(m);
 	}

@@ -99,7 +99,7 @@ static inline void obey(struct job *j, const struct command *commands, const cha
 /* Ends with a command without a name. */
 static inline int job_main(int argc, char **argv, const struct command *commands)
 {
-	struct job j = {0};
+	static struct job j;
 	char name[32];
 	int n;
 

@@ -21,6 +21,7 @@
  *                second, which fills with a byte more
  *   wordnode 0   a node of a graph writes a word of the first block
  *   batch SEED   batches of copies to and from the first bytes of all blocks
+ *   late SEED    when the process exits, all blocks still hold that; it says "later" then
  *   end 0        ends the context, and begins anew
  *   leave N      the same, with a context of its own between that has N MiB. In the driver, in
  *                front of the end of that one, it waits for a line
@@ -393,6 +394,25 @@ static void do_wordnode(struct job *j, int n)
 	CU(cuGraphDestroy(graph));
 }
 
+static struct {
+	struct job *j;
+	int seed;
+} late;
+
+static void at_exit(void)
+{
+	if (!late.j)
+		return;
+	do_check(late.j, late.seed);
+	puts("later");
+}
+
+static void do_late(struct job *j, int seed)
+{
+	late.j = j;
+	late.seed = seed;
+}
+
 static void do_end(struct job *j, int n)
 {
 	(void)n;
@@ -590,6 +610,7 @@ int main(int argc, char **argv)
 		{"graphs", do_graphs},
 		{"update", do_update},
 		{"wordnode", do_wordnode},
+		{"late", do_late},
 		{"end", do_end},
 		{"leave", do_leave},
 		{"near", do_near},
@@ -601,5 +622,6 @@ int main(int argc, char **argv)
 		{0},
 	};
 
+	atexit(at_exit); /* in front of what drivers register: it runs behind that */
 	return job_main(argc, argv, commands);
 }

@@ -144,6 +144,7 @@ enum {
 	X(host_free, "cuMemFreeHost", (void *p)) \
 	X(mem_alloc, "cuMemAlloc_v2", (CUdeviceptr *d, size_t size)) \
 	X(mem_free, "cuMemFree_v2", (CUdeviceptr d)) \
+	X(mem_info, "cuMemGetInfo_v2", (size_t *left, size_t *total)) \
 	X(mem_reserve, "cuMemAddressReserve", (CUdeviceptr *at, size_t size, size_t align, CUdeviceptr wish, uint64_t flags)) \
 	X(mem_unreserve, "cuMemAddressFree", (CUdeviceptr at, size_t size)) \
 	X(mem_create, "cuMemCreate", (unsigned long long *handle, size_t size, const struct fm_cu_memory_kind *kind, uint64_t flags)) \

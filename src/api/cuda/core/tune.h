@@ -102,6 +102,17 @@
 #define FM_CU_TELL_EACH (500 * FM_US)
 /* [time] Between attempts to bring memory in where the device has no room. */
 #define FM_CU_ROOM_MOST (200 * FM_MS)
+/* [time] A program that waits for its memory runs from the host when the device has had no room for
+ * so long, unless FERMATA_MEMORY_WAIT says otherwise. Larger: it stands still for longer, where
+ * others might have ended. */
+#define FM_CU_FULL_MOST (10 * FM_S)
+/* [time] The same without a daemon, which alone makes others give their memory up; and at exit. */
+#define FM_CU_FULL_ALONE (2 * FM_S)
+/* [time] Between looks whether there is room for what runs from the host. What is there at two
+ * looks in a row is not on its way to another. */
+#define FM_CU_HOME_LOOK FM_S
+/* [time] The program does not come to rest for that: after so long it is tried again. */
+#define FM_CU_HOME_AGAIN (10 * FM_S)
 /* [time] If the driver refuses for so long to bring memory in, and does not say that the context is
  * dead, it is taken to be. Shorter: a program may lose memory that would have come in. */
 #define FM_CU_REFUSED_MOST (10 * FM_S)

@@ -562,6 +562,26 @@ int fm_cu_move_home(struct fm_cu_move *m)
 	return come(m, one_home);
 }
 
+bool fm_cu_move_has_room(struct fm_cu_move *m)
+{
+	struct fm_cu_arena *a = m->a;
+	uint64_t least = UINT64_MAX;
+	size_t left = 0, total;
+	struct fm_cu_chunk *c;
+
+	pthread_mutex_lock(&a->lock);
+	fm_list_each (c, &a->chunks, all)
+		if (c->borrowed && !c->away && !c->stays)
+			least = FM_MIN(least, (uint64_t)fm_cu_chunk_size(c));
+	pthread_mutex_unlock(&a->lock);
+	if (least == UINT64_MAX || !a->cu->mem_info || !enter(m))
+		return false;
+	if (a->cu->mem_info(&left, &total))
+		left = 0;
+	leave(m);
+	return left >= least;
+}
+
 enum fm_cu_trimmed fm_cu_move_trim(struct fm_cu_move *m)
 {
 	struct fm_cu_arena *a = m->a;

@@ -52,6 +52,8 @@ int fm_cu_move_borrow(struct fm_cu_move *m);
 /* What runs from the host comes to the device, as far as that has room now. 0: all of it. -ENOMEM:
  * the rest stays where it is. -ECANCELED, -EIO. */
 int fm_cu_move_home(struct fm_cu_move *m);
+/* Has the device room for a chunk that runs from the host? Also without a rest. */
+bool fm_cu_move_has_room(struct fm_cu_move *m);
 /* Host memory that holds nothing goes back to the system; so do copies of what is on the device, if
  * the machine does not have as much left again. The driver may wait for the device meanwhile, so
  * nothing must be launched. */

@@ -5,6 +5,7 @@
 #include "api/cuda/shim/guard/guarded.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
+#include "xqueue/link.h"
 #include "xqueue/rest.h"
 #include <errno.h>
 #include <pthread.h>
@@ -429,6 +430,18 @@ static int take_waiting(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
 	return rc;
 }
 
+/* Nobody makes room, or not for so much. The mover brings it to the device later. */
+static int take_from_host(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
+{
+	int rc = take_by(fm_cu_arena_borrow, m, size, p);
+
+	if (!rc) {
+		fm_cuda_mover_wake();
+		fm_client_wake(fm_shim_has_client());
+	}
+	return rc;
+}
+
 fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size)
 {
 	struct fm_cuda_managed *m;
@@ -448,7 +461,7 @@ fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size)
 	if (rc == -ENOMEM)
 		rc = take_waiting(m, size, &p);
 	if (rc == -ENOMEM && !limited && fm_account_exceeds(fm_shim_has_client(), m->row))
-		rc = take_by(fm_cu_arena_borrow, m, size, &p);
+		rc = take_from_host(m, size, &p);
 	if (rc == -EIO) /* the driver may know a way */
 		return FM_CUDA_NOT_MANAGED;
 	if (rc)

@@ -162,6 +162,8 @@ static inline void fm_cuda_naming_end(unsigned begun)
 
 /* The agent has looked around: the daemon may wish memory to be elsewhere, or be gone. */
 void fm_cuda_mover_look(struct fm_client *c);
+/* There is something new to look at. */
+void fm_cuda_mover_wake(void);
 /* The context of that arena ends, and no move is under way in it from now on. */
 void fm_cuda_mover_context_ends(struct fm_cuda_managed *m);
 void fm_cuda_mover_fork_child(void);

@@ -13,6 +13,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
+#include "base/parse.h"
 #include "managed.h"
 #include "xqueue/rest.h"
 #include "xqueue/tune.h"
@@ -37,6 +38,10 @@ static struct {
 	_Atomic bool engine; /* one has come that reaches memory by itself: it comes in */
 	uint64_t trim_at;    /* then the host gets its memory back; 0: it has none of it */
 	uint64_t rung_at;    /* when the daemon was last told of a chunk that has moved */
+	uint64_t full_since; /* nothing has come in, for want of room; 0: it has */
+	uint64_t home_at; /* not before that is there a look for room for what runs from the host */
+	bool homing;      /* it comes to the device */
+	bool had_room;    /* at the last look */
 
 	_Atomic bool started, stop, resting;
 	_Atomic uint64_t told;  /* the wish that the mover was last woken for */
@@ -144,6 +149,8 @@ static bool comes_in(void *device)
 
 static bool goes_on(void *device)
 {
+	if (moves.homing)
+		return !atomic_load(&moves.stop) && !wanted_out(fm_shim_has_client());
 	return fm_rest_state(fm_shim_has_client()) == FM_REST_MAPPING ? comes_in(device)
 								      : goes_out(device);
 }
@@ -169,6 +176,7 @@ static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 	if (d)
 		atomic_fetch_add(&d->kept, kept);
 	moves.until = fm_add_sat(fm_now(), FM_CU_ROOM_MOST);
+	moves.full_since = 0;
 	fm_cuda_managed_tell(m);
 	ring(false);
 }
@@ -231,6 +239,16 @@ static int move_out(struct fm_cuda_managed *m, struct fm_cu_move *move)
 	if (d && (!rc || rc == -ENOMEM))
 		atomic_store(&d->reached, share);
 	return rc;
+}
+
+static int move_borrow(struct fm_cuda_managed *m, struct fm_cu_move *move)
+{
+	return fm_cu_move_borrow(move);
+}
+
+static int move_home(struct fm_cuda_managed *m, struct fm_cu_move *move)
+{
+	return fm_cu_move_home(move);
 }
 
 static void move_one(struct fm_cuda_managed *m, void *arg)
@@ -313,7 +331,7 @@ static uint64_t goes_on_again(struct fm_client *c)
 	tell_missed(c, false);
 	fm_rest_end(c);
 	atomic_store(&moves.resting, false);
-	moves.refused = 0;
+	moves.refused = moves.full_since = 0;
 	moves.trim_at = fm_now() + FM_CU_HOST_KEPT;
 	if (atomic_exchange(&moves.engine, false))
 		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
@@ -321,7 +339,41 @@ static uint64_t goes_on_again(struct fm_client *c)
 		fm_account_bell(c);
 	else
 		fm_cuda_managed_trouble(FM_MEM_FINE);
-	return FM_CU_HOST_KEPT;
+	return atomic_load(&fm_cuda_managed_mapped) ? FM_CU_HOME_LOOK : FM_CU_HOST_KEPT;
+}
+
+static bool is_missed(struct fm_client *c)
+{
+	return fm_rest_is_missed(c) || fm_cu_waits_outside() || works();
+}
+
+/* For how long the program waits for room. UINT64_MAX: for ever. */
+static uint64_t patience(struct fm_client *c)
+{
+	const char *said = secure_getenv("FERMATA_MEMORY_WAIT");
+	uint64_t most = FM_CU_FULL_MOST;
+	int64_t ns;
+
+	if (said && !strcmp(said, "forever"))
+		most = UINT64_MAX;
+	else if (said && !fm_parse_time(said, &ns, NULL) && ns >= 0)
+		most = (uint64_t)ns;
+	else if (!fm_client_connected(c))
+		most = FM_CU_FULL_ALONE;
+	/* The process ends in any case, and is to end with its work done. */
+	return fm_rest_is_over(c) ? FM_MIN(most, FM_CU_FULL_ALONE) : most;
+}
+
+/* The device has no room for the rest. Has the program waited long enough? */
+static bool runs_from_host(struct fm_client *c)
+{
+	uint64_t now = fm_now();
+
+	if (wanted_out(c) || atomic_load(&moves.stop))
+		return false;
+	if (!moves.full_since)
+		moves.full_since = now;
+	return now - moves.full_since >= patience(c) && (fm_rest_is_over(c) || is_missed(c));
 }
 
 static uint64_t come_in(struct fm_client *c)
@@ -336,6 +388,8 @@ static uint64_t come_in(struct fm_client *c)
 	rc = move_all(move_in);
 	if (rc)
 		gives_up(rc);
+	if (rc == -ENOMEM && runs_from_host(c))
+		rc = move_all(move_borrow);
 	if (!rc || !fm_cuda_managed_away())
 		return goes_on_again(c);
 	if (atomic_load(&moves.stop) || wanted_out(c))
@@ -346,14 +400,14 @@ static uint64_t come_in(struct fm_client *c)
 
 /* 0: at rest, and memory may be unmapped. -ECANCELED: it is not wished any more. -EBUSY. A rest in
  * which memory is missing is not ended here. */
-static int rest(struct fm_client *c)
+static int rest(struct fm_client *c, bool (*goes)(void *device))
 {
 	bool resting = atomic_load(&moves.resting), began = resting;
 	uint64_t deadline = fm_add_sat(fm_now(), FM_CU_REST_MOST);
 	struct fm_err why = {0};
 	int rc = -EAGAIN;
 
-	while (rc == -EAGAIN && goes_out(NULL)) {
+	while (rc == -EAGAIN && goes(NULL)) {
 		rc = began ? 0 : fm_rest_begin(c, deadline, &why);
 		began |= !rc;
 		if (began)
@@ -380,7 +434,7 @@ static uint64_t go_out(struct fm_client *c)
 		return FM_NEVER;
 	}
 	if (moves.full && wish_now(c).reached) {
-		bool missed = fm_rest_is_missed(c) || fm_cu_waits_outside() || works();
+		bool missed = is_missed(c);
 
 		if (missed && gives_up(0) && !fm_cuda_managed_away()) {
 			fm_rest_mapping(c); /* nobody has to make room for it */
@@ -389,7 +443,7 @@ static uint64_t go_out(struct fm_client *c)
 		tell_missed(c, missed);
 		return FM_CU_OUT_LOOK;
 	}
-	rc = rest(c);
+	rc = rest(c, goes_out);
 	if (rc == -EBUSY)
 		fm_cuda_managed_trouble(FM_MEM_NO_REST);
 	if (rc)
@@ -408,10 +462,50 @@ static uint64_t go_out(struct fm_client *c)
 	return moves.gave_up ? come_in(c) : moves.full ? FM_CU_OUT_LOOK : FM_CU_ROOM_LOOK;
 }
 
+/* --- what runs from the host --- */
+
+static void look_for_room(struct fm_cuda_managed *m, void *room)
+{
+	if (fm_cu_arena_context(atomic_load(&m->arena)) && move_of(m))
+		*(bool *)room |= fm_cu_move_has_room(move_of(m));
+}
+
+/* It comes to the device when there is room. The process rests for that. */
+static uint64_t come_home(struct fm_client *c)
+{
+	uint64_t now = fm_now();
+	bool room = false, had = moves.had_room;
+
+	if (!atomic_load(&fm_cuda_managed_mapped) || fm_rest_is_over(c) ||
+		fm_cuda_managed_all_pinned())
+		return FM_NEVER;
+	if (now < moves.home_at)
+		return moves.home_at - now;
+	fm_cuda_managed_each(look_for_room, &room);
+	moves.had_room = room;
+	moves.home_at = now + FM_CU_HOME_LOOK;
+	if (!room || !had)
+		return FM_CU_HOME_LOOK;
+	if (fm_cuda_managed_engines()) {
+		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
+		return FM_NEVER;
+	}
+	moves.homing = true;
+	if (!rest(c, goes_on)) {
+		atomic_store(&moves.resting, true);
+		move_all(move_home);
+		moves.homing = false;
+		return come_in(c);
+	}
+	moves.homing = false;
+	moves.home_at = now + FM_CU_HOME_AGAIN;
+	return FM_CU_HOME_AGAIN;
+}
+
 /* When to look again, if nobody asks. */
 static uint64_t step(struct fm_client *c)
 {
-	uint64_t again;
+	uint64_t again, trimmed;
 	bool out = wanted_out(c);
 
 	if (out && atomic_load(&moves.resting) && fm_cuda_managed_engines_came()) {
@@ -426,11 +520,12 @@ static uint64_t step(struct fm_client *c)
 	else if (atomic_load(&moves.resting))
 		again = come_in(c);
 	else
-		again = trim();
+		again = come_home(c);
 	if (!out && !atomic_load(&moves.resting))
 		fm_cuda_managed_forget_trouble();
+	trimmed = out || atomic_load(&moves.resting) ? FM_NEVER : trim();
 	pthread_mutex_unlock(&moves.lock);
-	return again;
+	return FM_MIN(again, trimmed);
 }
 
 /* --- the thread --- */
@@ -471,6 +566,12 @@ static bool start(struct fm_client *c)
 	return !rc;
 }
 
+void fm_cuda_mover_wake(void)
+{
+	atomic_fetch_add(&moves.asked, 1);
+	syscall(SYS_futex, &moves.asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
 void fm_cuda_mover_look(struct fm_client *c)
 {
 	uint64_t wished;
@@ -478,14 +579,14 @@ void fm_cuda_mover_look(struct fm_client *c)
 	if (!fm_cuda_manages() || c != fm_shim_has_client())
 		return;
 	wished = wish_now(c).sum;
-	if (wished == atomic_load(&moves.told))
+	if (wished == atomic_load(&moves.told) &&
+		(atomic_load(&moves.started) || !atomic_load(&fm_cuda_managed_mapped)))
 		return;
 	if (!atomic_load(&moves.started) && !start(c))
 		return;
 	atomic_store(&moves.started, true);
 	atomic_store(&moves.told, wished);
-	atomic_fetch_add(&moves.asked, 1);
-	syscall(SYS_futex, &moves.asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	fm_cuda_mover_wake();
 }
 
 /* What is out of that context's memory is nobody's any more. */
@@ -510,6 +611,7 @@ void fm_cuda_mover_fork_child(void)
 		moves.move[i] = NULL;
 	moves.gave_up = moves.full = moves.missed = false;
 	atomic_store(&moves.engine, false);
+	moves.full_since = 0;
 	atomic_store(&moves.started, false);
 	atomic_store(&moves.told, 0);
 	atomic_store(&moves.stop, false);
