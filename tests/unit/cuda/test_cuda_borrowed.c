@@ -168,14 +168,44 @@ static void what_has_no_room_runs_from_the_host(void **state)
 	check(p, 256 * MIB);
 	/* And home, as far as there is room. */
 	dev.most = 260 * MIB;
-	assert_int_equal(fm_cu_move_home(m), -ENOMEM);
+	assert_int_equal(fm_cu_move_home(m, UINT64_MAX), -ENOMEM);
 	assert_int_equal(sums().borrowed, 20 * MIB);
 	dev.most = UINT64_MAX / 2;
-	assert_int_equal(fm_cu_move_home(m), 0);
+	assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
 	assert_int_equal(sums().borrowed, 0);
 	assert_int_equal(dev.host_used, 0);
 	check(p, 256 * MIB);
 	check(q, 20 * MIB);
+	notes_are_true();
+	end();
+}
+
+/* The device has room, and is to be another's. */
+static void a_share_of_it_comes_in(void **state)
+{
+	CUdeviceptr p, q;
+
+	(void)state;
+	start(1024 * MIB);
+	fill(p = get(384 * MIB), 384 * MIB);
+	fill(q = get(20 * MIB), 20 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_move_in_part(m, 160 * MIB), 0);
+	assert_int_equal(sums().here, 148 * MIB);
+	assert_int_equal(sums().borrowed, 256 * MIB);
+	check(p, 384 * MIB);
+	check(q, 20 * MIB);
+	assert_int_equal(fm_cu_move_home(m, 280 * MIB), 0);
+	assert_int_equal(sums().here, 276 * MIB);
+	assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
+	assert_int_equal(sums().borrowed, 0);
+	check(p, 384 * MIB);
+	/* A host without room: what cannot run from there comes in all the same. */
+	assert_int_equal(fm_cu_move_out(m), 0);
+	told.no_room = true;
+	assert_int_equal(fm_cu_move_in_part(m, 0), 0);
+	assert_int_equal(sums().here, 404 * MIB);
+	check(p, 384 * MIB);
 	notes_are_true();
 	end();
 }
@@ -213,7 +243,7 @@ static void no_copy_of_before_is_kept(void **state)
 		assert_int_equal(s->used, 0);
 	memset(marks(p), 7, MARK);
 	dev.most = UINT64_MAX / 2;
-	assert_int_equal(fm_cu_move_home(m), 0);
+	assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
 	assert_int_equal(fm_cu_move_out(m), 0);
 	assert_int_equal(fm_cu_move_in(m), 0);
 	for (unsigned i = 0; i < MARK; i++)
@@ -267,10 +297,15 @@ static bool with_a_fault(unsigned at)
 	dev.most = 0;
 	dev.fails_at = dev.calls + at;
 	for (unsigned turn = 0; turn < 2; turn++) {
-		fm_cu_move_borrow(m);
+		told.naps_most = told.naps + 1000;
+		if (turn)
+			fm_cu_move_in_part(m, 0);
+		else
+			fm_cu_move_borrow(m);
+		told.naps_most = 1000000;
 		notes_are_true();
 		dev.most = UINT64_MAX / 2;
-		fm_cu_move_home(m);
+		fm_cu_move_home(m, UINT64_MAX);
 		notes_are_true();
 		fm_cu_move_out(m);
 		notes_are_true();
@@ -279,8 +314,8 @@ static bool with_a_fault(unsigned at)
 	dev.most = UINT64_MAX / 2;
 	if (fm_cu_move_in(m))
 		assert_int_equal(fm_cu_move_in(m), 0);
-	if (fm_cu_move_home(m))
-		assert_int_equal(fm_cu_move_home(m), 0);
+	if (fm_cu_move_home(m, UINT64_MAX))
+		assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
 	assert_int_equal(sums().borrowed, 0);
 	for (unsigned i = 0; i < 2; i++)
 		check(p[i], size[i]);
@@ -315,7 +350,7 @@ static void a_torn_chunk_is_mended(void **state)
 		dev.most = 0;
 		fill(p = borrow(20 * MIB), 20 * MIB);
 		dev.most = UINT64_MAX / 2;
-		assert_int_equal(fm_cu_move_home(m), 0); /* streams are made */
+		assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0); /* streams are made */
 		dev.fails_at = dev.calls + first;
 		dev.fails_for = 2;
 		c = fm_list_first(&a->chunks, struct fm_cu_chunk, all);
@@ -328,7 +363,7 @@ static void a_torn_chunk_is_mended(void **state)
 		dev.fails_at = 0;
 		assert_int_equal(fm_cu_move_in(m), 0);
 		check(p, 20 * MIB);
-		assert_int_equal(fm_cu_move_home(m), 0);
+		assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
 		check(p, 20 * MIB);
 		notes_are_true();
 		end();
@@ -345,6 +380,7 @@ int main(void)
 		cmocka_unit_test(what_is_pinned_is_not_borrowed),
 		cmocka_unit_test(nodes_of_the_host),
 		cmocka_unit_test(what_has_no_room_runs_from_the_host),
+		cmocka_unit_test(a_share_of_it_comes_in),
 		cmocka_unit_test(empty_memory_is_borrowed_without_a_copy),
 		cmocka_unit_test(no_copy_of_before_is_kept),
 		cmocka_unit_test(a_host_without_room_leaves_it_out),

@@ -27,6 +27,7 @@ struct fm_cu_move {
 	bool ready, inside;
 	bool digested; /* in this rest: nothing has changed since */
 	int failed;    /* of the copies under way */
+	uint64_t left; /* of the device, for what comes in */
 	int mode;
 };
 
@@ -368,12 +369,33 @@ static int one_borrowed(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	return rc ? rc : put_chunk(m, &m->in, c, (c->out | c->zero) & c->used);
 }
 
+/* So much of the device is this chunk's, as long as there is any left. */
+static bool has_left(struct fm_cu_move *m, const struct fm_cu_chunk *c)
+{
+	if (fm_cu_chunk_size(c) > m->left)
+		return false;
+	m->left -= m->left == UINT64_MAX ? 0 : fm_cu_chunk_size(c);
+	return true;
+}
+
+/* To the device, or to where it runs from the host. A host that has no room, or a driver that
+ * cannot do that, has it wait for the device. */
+static int one_shared(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc;
+
+	if (!c->away || has_left(m, c))
+		return one_in(m, c);
+	rc = one_borrowed(m, c);
+	return rc && c->away && !c->made ? one_in(m, c) : rc;
+}
+
 static int one_home(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
 	uint64_t bytes = fm_cu_chunk_size(c);
 	int rc;
 
-	if (c->away || c->stays || !c->borrowed)
+	if (c->away || c->stays || !c->borrowed || !has_left(m, c))
 		return 0;
 	rc = fm_cu_flip(m->a, c, true, m->in.stream, &m->ops);
 	if (!rc)
@@ -532,14 +554,16 @@ int fm_cu_move_out(struct fm_cu_move *m)
 	return rc;
 }
 
-/* Towards the device. */
-static int come(struct fm_cu_move *m, int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
+/* Towards the device, of which so much may be used. */
+static int come(struct fm_cu_move *m, uint64_t share,
+	int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
 {
 	int rc;
 
 	if (!enter(m))
 		return -ECANCELED;
 	m->digested = false;
+	m->left = share == UINT64_MAX ? share : fm_sub_sat(share, will_be_here(m->a));
 	rc = make_ready(m);
 	if (!rc)
 		rc = each_chunk(m, one);
@@ -549,17 +573,22 @@ static int come(struct fm_cu_move *m, int (*one)(struct fm_cu_move *m, struct fm
 
 int fm_cu_move_in(struct fm_cu_move *m)
 {
-	return come(m, one_in);
+	return come(m, UINT64_MAX, one_in);
+}
+
+int fm_cu_move_in_part(struct fm_cu_move *m, uint64_t share)
+{
+	return come(m, share, one_shared);
 }
 
 int fm_cu_move_borrow(struct fm_cu_move *m)
 {
-	return come(m, one_borrowed);
+	return come(m, UINT64_MAX, one_borrowed);
 }
 
-int fm_cu_move_home(struct fm_cu_move *m)
+int fm_cu_move_home(struct fm_cu_move *m, uint64_t share)
 {
-	return come(m, one_home);
+	return come(m, share, one_home);
 }
 
 bool fm_cu_move_has_room(struct fm_cu_move *m)

@@ -45,13 +45,16 @@ void fm_cu_move_end(struct fm_cu_move *m, bool context_gone);
 int fm_cu_move_out(struct fm_cu_move *m);
 /* 0: all of it is in. -ENOMEM: the device has no room, and it does not go on. -ECANCELED, -EIO. */
 int fm_cu_move_in(struct fm_cu_move *m);
-/* What is out is mapped from the host, where the device reaches it over the link: for a program
- * that must run without room on the device. 0; -ENOMEM: the host has no room for the rest.
- * -ECANCELED, -EIO. */
+/* The same; but the device has no more than `share' of it afterwards, unless it has more already,
+ * and the rest is mapped from the host, where the device reaches it over the link. */
+int fm_cu_move_in_part(struct fm_cu_move *m, uint64_t share);
+/* What is out is mapped from the host: for a program that must run without room on the device. 0;
+ * -ENOMEM: the host has no room for the rest. -ECANCELED, -EIO. */
 int fm_cu_move_borrow(struct fm_cu_move *m);
-/* What runs from the host comes to the device, as far as that has room now. 0: all of it. -ENOMEM:
- * the rest stays where it is. -ECANCELED, -EIO. */
-int fm_cu_move_home(struct fm_cu_move *m);
+/* What runs from the host comes to the device, as far as that has room now, and has no more than
+ * `share' of it then. 0; -ENOMEM: there is no room for the rest, which stays where it is.
+ * -ECANCELED, -EIO. */
+int fm_cu_move_home(struct fm_cu_move *m, uint64_t share);
 /* Has the device room for a chunk that runs from the host? Also without a rest. */
 bool fm_cu_move_has_room(struct fm_cu_move *m);
 /* Host memory that holds nothing goes back to the system; so do copies of what is on the device, if

@@ -37,11 +37,11 @@ static struct {
 	uint64_t refused;    /* the driver refuses to bring it in, since then; 0: it does not */
 	_Atomic bool engine; /* one has come that reaches memory by itself: it comes in */
 	uint64_t trim_at;    /* then the host gets its memory back; 0: it has none of it */
-	uint64_t rung_at;    /* when the daemon was last told of a chunk that has moved */
 	uint64_t full_since; /* nothing has come in, for want of room; 0: it has */
 	uint64_t home_at; /* not before that is there a look for room for what runs from the host */
 	bool homing;      /* it comes to the device */
 	bool had_room;    /* at the last look */
+	uint64_t rung_at; /* when the daemon was last told of a chunk that has moved */
 
 	_Atomic bool started, stop, resting;
 	_Atomic uint64_t told;  /* the wish that the mover was last woken for */
@@ -220,13 +220,34 @@ struct going {
 	int rc;
 };
 
+/* What of the program may be on the device while it runs. */
+static uint64_t share_in(struct fm_cuda_managed *m)
+{
+	struct fm_client *c = fm_shim_has_client();
+	struct fm_ledger_device *d = fm_account_row(c, m->row);
+	bool in = d && fm_client_connected(c) && atomic_load(&d->wish) == FM_MEM_IN;
+
+	return in ? atomic_load(&d->share) : UINT64_MAX;
+}
+
 static int move_in(struct fm_cuda_managed *m, struct fm_cu_move *move)
 {
 	struct fm_ledger_device *d = fm_account_row(fm_shim_has_client(), m->row);
 
 	if (d)
 		atomic_store(&d->reached, UINT64_MAX);
-	return fm_cu_move_in(move);
+	return fm_cu_move_in_part(move, atomic_load(&moves.engine) ? UINT64_MAX : share_in(m));
+}
+
+static int move_to_host(struct fm_cuda_managed *m, struct fm_cu_move *move)
+{
+	(void)m;
+	return fm_cu_move_borrow(move);
+}
+
+static int move_home(struct fm_cuda_managed *m, struct fm_cu_move *move)
+{
+	return fm_cu_move_home(move, share_in(m));
 }
 
 static int move_out(struct fm_cuda_managed *m, struct fm_cu_move *move)
@@ -239,16 +260,6 @@ static int move_out(struct fm_cuda_managed *m, struct fm_cu_move *move)
 	if (d && (!rc || rc == -ENOMEM))
 		atomic_store(&d->reached, share);
 	return rc;
-}
-
-static int move_borrow(struct fm_cuda_managed *m, struct fm_cu_move *move)
-{
-	return fm_cu_move_borrow(move);
-}
-
-static int move_home(struct fm_cuda_managed *m, struct fm_cu_move *move)
-{
-	return fm_cu_move_home(move);
 }
 
 static void move_one(struct fm_cuda_managed *m, void *arg)
@@ -312,6 +323,41 @@ static uint64_t trim(void)
 
 /* --- out and in --- */
 
+static bool is_missed(struct fm_client *c)
+{
+	return fm_rest_is_missed(c) || fm_cu_waits_outside() || works();
+}
+
+/* For how long the program waits for room. UINT64_MAX: for ever. */
+static uint64_t patience(struct fm_client *c)
+{
+	const char *said = secure_getenv("FERMATA_MEMORY_WAIT");
+	uint64_t most = FM_CU_FULL_MOST;
+	int64_t ns;
+
+	if (said && !strcmp(said, "forever"))
+		most = UINT64_MAX;
+	else if (said && !fm_parse_time(said, &ns, NULL) && ns >= 0)
+		most = (uint64_t)ns;
+	else if (!fm_client_connected(c))
+		most = FM_CU_FULL_ALONE;
+	/* The process ends in any case, and is to end with its work done. */
+	return fm_rest_is_over(c) ? FM_MIN(most, FM_CU_FULL_ALONE) : most;
+}
+
+/* The device has no room for the rest. Has the program waited long enough? An engine may not reach
+ * the host. */
+static bool runs_from_host(struct fm_client *c)
+{
+	uint64_t now = fm_now();
+
+	if (wanted_out(c) || atomic_load(&moves.stop) || atomic_load(&moves.engine))
+		return false;
+	if (!moves.full_since)
+		moves.full_since = now;
+	return now - moves.full_since >= patience(c) && (fm_rest_is_over(c) || is_missed(c));
+}
+
 /* What does not come in since the context has died is given up, so that the program sees the
  * driver's error. */
 static bool gives_up(int rc)
@@ -342,40 +388,6 @@ static uint64_t goes_on_again(struct fm_client *c)
 	return atomic_load(&fm_cuda_managed_mapped) ? FM_CU_HOME_LOOK : FM_CU_HOST_KEPT;
 }
 
-static bool is_missed(struct fm_client *c)
-{
-	return fm_rest_is_missed(c) || fm_cu_waits_outside() || works();
-}
-
-/* For how long the program waits for room. UINT64_MAX: for ever. */
-static uint64_t patience(struct fm_client *c)
-{
-	const char *said = secure_getenv("FERMATA_MEMORY_WAIT");
-	uint64_t most = FM_CU_FULL_MOST;
-	int64_t ns;
-
-	if (said && !strcmp(said, "forever"))
-		most = UINT64_MAX;
-	else if (said && !fm_parse_time(said, &ns, NULL) && ns >= 0)
-		most = (uint64_t)ns;
-	else if (!fm_client_connected(c))
-		most = FM_CU_FULL_ALONE;
-	/* The process ends in any case, and is to end with its work done. */
-	return fm_rest_is_over(c) ? FM_MIN(most, FM_CU_FULL_ALONE) : most;
-}
-
-/* The device has no room for the rest. Has the program waited long enough? */
-static bool runs_from_host(struct fm_client *c)
-{
-	uint64_t now = fm_now();
-
-	if (wanted_out(c) || atomic_load(&moves.stop))
-		return false;
-	if (!moves.full_since)
-		moves.full_since = now;
-	return now - moves.full_since >= patience(c) && (fm_rest_is_over(c) || is_missed(c));
-}
-
 static uint64_t come_in(struct fm_client *c)
 {
 	int rc;
@@ -386,10 +398,10 @@ static uint64_t come_in(struct fm_client *c)
 	if (fm_rest_is_over(c) || atomic_load(&moves.engine))
 		tell_missed(c, true);
 	rc = move_all(move_in);
+	if (rc == -ENOMEM && runs_from_host(c))
+		rc = move_all(move_to_host);
 	if (rc)
 		gives_up(rc);
-	if (rc == -ENOMEM && runs_from_host(c))
-		rc = move_all(move_borrow);
 	if (!rc || !fm_cuda_managed_away())
 		return goes_on_again(c);
 	if (atomic_load(&moves.stop) || wanted_out(c))
@@ -521,9 +533,9 @@ static uint64_t step(struct fm_client *c)
 		again = come_in(c);
 	else
 		again = come_home(c);
+	trimmed = out || atomic_load(&moves.resting) ? FM_NEVER : trim();
 	if (!out && !atomic_load(&moves.resting))
 		fm_cuda_managed_forget_trouble();
-	trimmed = out || atomic_load(&moves.resting) ? FM_NEVER : trim();
 	pthread_mutex_unlock(&moves.lock);
 	return FM_MIN(again, trimmed);
 }
@@ -610,8 +622,8 @@ void fm_cuda_mover_fork_child(void)
 	for (unsigned i = 0; i < FM_CUDA_MEM_DEVICES; i++)
 		moves.move[i] = NULL;
 	moves.gave_up = moves.full = moves.missed = false;
-	atomic_store(&moves.engine, false);
 	moves.full_since = 0;
+	atomic_store(&moves.engine, false);
 	atomic_store(&moves.started, false);
 	atomic_store(&moves.told, 0);
 	atomic_store(&moves.stop, false);
