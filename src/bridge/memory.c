@@ -173,12 +173,16 @@ static void user_do(
 static uint64_t away_of(const struct memory *m, struct memory_row *r)
 {
 	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
-	uint64_t movable = FM_MIN(CLAIM(row->kind[FM_MEM_MOVABLE]), read_claim(m, r)), away;
+	uint64_t movable = FM_MIN(CLAIM(row->kind[FM_MEM_MOVABLE]), read_claim(m, r)), away, mapped;
 
-	if (!m->managed || !own_group(m) || demand_comes_in(own_group(m)))
+	if (!m->managed || !own_group(m))
 		return 0;
 	away = movable - FM_MIN(CLAIM(row->resident), movable);
-	return demand_is_out(own_group(m)) ? away : FM_MIN(CLAIM(row->host), away);
+	mapped = FM_MIN(CLAIM(row->mapped), away);
+	if (demand_comes_in(own_group(m)))
+		return mapped;
+	return demand_is_out(own_group(m)) ? away
+					   : mapped + FM_MIN(CLAIM(row->host), away - mapped);
 }
 
 /* What a row has on the device, or may have there without asking; and what it was promised. */

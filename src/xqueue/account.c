@@ -335,6 +335,13 @@ bool fm_account_exceeds(struct fm_client *c, int dev)
 	return limit > (row ? atomic_load(&row->capacity) : 0);
 }
 
+bool fm_account_full(struct fm_client *c, int dev)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+
+	return row && by_daemon(c) && atomic_load(&row->full);
+}
+
 /* --- room --- */
 
 void fm_account_bell(struct fm_client *c)

@@ -51,6 +51,10 @@ bool fm_account_info(struct fm_client *c, int dev, uint64_t *total, uint64_t *le
 /* May the group have more than the device has? Only if its limit was set to more. */
 bool fm_account_exceeds(struct fm_client *c, int dev);
 
+/* Has the device no room for what was claimed last, although that was granted? It is the daemon
+ * that says so, where a device counts as smaller than it is. */
+bool fm_account_full(struct fm_client *c, int dev);
+
 /* The driver has no memory for so much, although limits allow it. 0: others have made room, so the
  * driver can be asked again. -ENOMEM: they cannot, or there is no daemon. *until is 0 at the first
  * attempt of an allocation; all of them together wait for FM_ACCOUNT_ROOM_MOST. */

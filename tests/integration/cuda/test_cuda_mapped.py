@@ -24,9 +24,9 @@ class Managed(Program):
         check(self.wait() == 0, f"it ended with status {self.p.returncode}")
 
 
-def world(stack, capacity="40M", **env):
+def world(stack, capacity="40M", config=None, **env):
     need_cuda_shim()
-    fermata = Fermata(stack)
+    fermata = Fermata(stack, config=config)
     device = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "device")
     fermata.env = cuda_env({**fermata.env, "FAKE_CUDA_CAPACITY": capacity, "FAKE_CUDA_CONTEXT": "1M",
                             "FAKE_CUDA_DEVICE": device, **env})
@@ -107,6 +107,23 @@ def the_host_has_an_end(stack):
         check(refused(p), f"{env}: there was memory")
         p.do("fill 1", "check 1")
         p.ends()
+
+
+def a_device_that_counts_as_smaller(stack):
+    """What is beyond [memory] device_limit runs from the host, although the device has more."""
+    fermata = world(stack, capacity="1G", config="[memory]\ndevice_limit = 40M\n")
+    p = start(fermata, memory="--memory=1G")
+    p.do("alloc 24", "alloc 24", "alloc 12", "fill 1", "check 1", "ask 0")
+    m = memory(fermata, p)
+    check(not refused(p) and m["resident_bytes"] <= 40 * MIB and m["mapped_bytes"] >= 20 * MIB, m)
+    p.do("free 0", "free 0", "alloc 12", "fill 2", "check 2")
+    m = memory(fermata, p)
+    check(not refused(p) and m["resident_bytes"] <= 40 * MIB, m)
+    p.ends()
+    p = start(fermata)
+    p.do("alloc 24", "alloc 24")
+    check(refused(p), "without a limit above it there was memory")
+    p.ends()
 
 
 def is_full(fermata, mib=24):
@@ -201,6 +218,7 @@ main(
     by_default_it_is_refused,
     others_make_room_first,
     the_host_has_an_end,
+    a_device_that_counts_as_smaller,
     comes_home_when_there_is_room,
     goes_on_without_room,
     waits_for_ever_if_told_so,

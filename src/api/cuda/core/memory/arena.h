@@ -13,8 +13,8 @@
 
 struct fm_cu_arena;
 
-/* Who counts what the device has to hold. claim: 0, or -ENOMEM if a limit does not allow that.
- * pinned: why it is, or 0. */
+/* Who counts what the device has to hold. claim: 0, or -ENOMEM if a limit does not allow that. 1:
+ * it is counted, and the device is to have none of it, but the host. pinned: why it is, or 0. */
 struct fm_cu_arena_use {
 	int (*claim)(void *cookie, uint64_t bytes, unsigned pinned);
 	void (*unclaim)(void *cookie, uint64_t bytes, unsigned pinned);

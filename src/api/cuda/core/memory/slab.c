@@ -33,8 +33,13 @@ bool fm_cu_spares_drop(struct fm_cu_arena *a)
 
 bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
-	if (a->spares == FM_CU_SPARES || (a->spare_pages + c->pages) * FM_CU_PAGE > FM_CU_SPARE ||
-		a->use.claim(a->use.cookie, fm_cu_chunk_size(c), a->stays))
+	int rc = -ENOSPC;
+
+	if (a->spares < FM_CU_SPARES && (a->spare_pages + c->pages) * FM_CU_PAGE <= FM_CU_SPARE)
+		rc = a->use.claim(a->use.cookie, fm_cu_chunk_size(c), a->stays);
+	if (rc > 0)
+		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), a->stays);
+	if (rc)
 		return false;
 	a->spare[a->spares].handle = c->handle;
 	a->spare[a->spares].stays = a->stays;
@@ -49,16 +54,18 @@ static int claim(struct fm_cu_arena *a, uint64_t bytes)
 {
 	int rc = a->use.claim(a->use.cookie, bytes, a->stays);
 
-	return rc && fm_cu_spares_drop(a) ? a->use.claim(a->use.cookie, bytes, a->stays) : rc;
+	return rc < 0 && fm_cu_spares_drop(a) ? a->use.claim(a->use.cookie, bytes, a->stays) : rc;
 }
 
 struct fm_cu_chunk *fm_cu_chunk_new(
 	struct fm_cu_arena *a, uint32_t page, uint32_t pages, bool slab, int *rc)
 {
 	struct fm_cu_chunk *c = calloc(1, sizeof(*c));
+	bool full;
 
 	*rc = c ? claim(a, pages * FM_CU_PAGE) : -ENOMEM;
-	if (*rc) {
+	full = *rc > 0 && !a->stays;
+	if (*rc < 0) {
 		fm_cu_places_give(&a->places, page, pages);
 		free(c);
 		return NULL;
@@ -72,8 +79,8 @@ struct fm_cu_chunk *fm_cu_chunk_new(
 	fm_list_add_tail(&a->chunks, &c->all);
 	if (slab)
 		a->slab_pages += pages;
-	*rc = fm_cu_chunk_map(a, c);
-	if (*rc == -ENOMEM && a->borrows)
+	*rc = full ? -ENOMEM : fm_cu_chunk_map(a, c);
+	if (*rc == -ENOMEM && (a->borrows || full))
 		*rc = fm_cu_chunk_borrow(a, c);
 	if (*rc) {
 		fm_cu_chunk_end(a, c);

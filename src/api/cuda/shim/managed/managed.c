@@ -130,7 +130,10 @@ static int claim(void *arg, uint64_t bytes, unsigned pinned)
 	changed = true;
 	rc = fm_cuda_mem_try(&at, pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, bytes);
 	limited |= rc == -ENOMEM;
-	return rc ? -ENOMEM : 0;
+	if (rc || !fm_account_full(at.c, m->row))
+		return rc ? -ENOMEM : 0;
+	atomic_store(&m->smaller, true);
+	return 1;
 }
 
 static void unclaim(void *arg, uint64_t bytes, unsigned pinned)

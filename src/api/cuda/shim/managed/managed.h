@@ -34,6 +34,9 @@ struct fm_cuda_managed {
 	CUdevice dev;
 	int row;              /* of fm_account_device() */
 	_Atomic bool refused; /* what is allocated there is the driver's */
+	/* The daemon counts the device as smaller than it is, and it was full: what the driver says
+	 * is free is not for this program. */
+	_Atomic bool smaller;
 };
 
 /* --- managed.c --- */

@@ -247,7 +247,7 @@ static int move_to_host(struct fm_cuda_managed *m, struct fm_cu_move *move)
 
 static int move_home(struct fm_cuda_managed *m, struct fm_cu_move *move)
 {
-	return fm_cu_move_home(move, share_in(m));
+	return atomic_load(&m->smaller) ? 0 : fm_cu_move_home(move, share_in(m));
 }
 
 static int move_out(struct fm_cuda_managed *m, struct fm_cu_move *move)
@@ -478,7 +478,7 @@ static uint64_t go_out(struct fm_client *c)
 
 static void look_for_room(struct fm_cuda_managed *m, void *room)
 {
-	if (fm_cu_arena_context(atomic_load(&m->arena)) && move_of(m))
+	if (fm_cu_arena_context(atomic_load(&m->arena)) && !atomic_load(&m->smaller) && move_of(m))
 		*(bool *)room |= fm_cu_move_has_room(move_of(m));
 }
 
