@@ -4,6 +4,7 @@
   info          what the device has and has left, as PyTorch and NVML say
   fill          takes blocks until there are no more, gives half of them back, takes one again
   hold MIB      takes that much in several ways, says "ready", and ends with its input
+  fills MIB     takes that much in blocks of 256 MiB, says so, and ends with its input
   libraries     has each library of PyTorch's do something, the profiler last; says which after each, and goes on with a line
   rounds [N]    works on memory of 1.3 GiB that all rounds share; a digest of each round (there are 8 kinds), until N or
                 "stop" comes in"""
@@ -82,6 +83,13 @@ def hold(mib):
     say(ready=True, reserved=torch.cuda.memory_reserved(), y=float(y[-1]))
     sys.stdin.read()
     del keep
+
+
+def fills(mib):
+    keep = [torch.zeros(256 * MIB, dtype=torch.uint8, device=DEV) for _ in range(mib // 256)]
+    torch.cuda.synchronize()
+    say(filled=len(keep) * 256)
+    sys.stdin.read()
 
 
 def fft(x):
@@ -198,8 +206,8 @@ def rounds(most):
 
 if __name__ == "__main__":
     case, argument = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
-    if case == "hold":
-        hold(argument)
+    if case in ("hold", "fills"):
+        {"hold": hold, "fills": fills}[case](argument)
     elif case == "rounds":
         rounds(argument or None)
     else:

@@ -216,10 +216,55 @@ def out_is_off_the_device(stack):
     same_results(p, digests(native("rounds", KINDS)))
 
 
+def larger_than_the_device(stack):
+    """What a smaller device has no room for runs from the host, to the same results; without a limit above it the program
+    is told that there is no memory."""
+    expected = digests(native("rounds", KINDS))
+    fermata = Fermata(stack, config="[memory]\ndevice_limit = 1200M\n")  # the rounds take 1.3 GiB, and a context
+    p = fermata.program(work("rounds"), "--memory")
+    check(p.wait(300) != 0, "with --memory alone it had room")
+    p = fermata.program(work("rounds"), "--memory=8G")
+    p.line("round 1 ", seconds=300)
+    mapped = sum(m["mapped_bytes"] for m in fermata.group(p.pid)["memory"])
+    resident = sum(m["resident_bytes"] for m in fermata.group(p.pid)["memory"])
+    check(mapped > 100 * MIB and resident <= 1200 * MIB, f"{mapped >> 20} MiB run from the host, {resident >> 20} not")
+    check("runs from the host" in fermata.cli("why", str(p.pid)).stdout, "why does not say so")
+    steer = Out(stack, fermata)
+    for _ in range(3):  # what is on the device goes out and comes in
+        steer.out(p.pid)
+        eventually("it is out", lambda: steer.is_out(p.pid))
+        steer("resume", p.pid)
+        p.line("round", after=p.mark(), seconds=300)
+    rounds = same_results(p, expected)
+    print(f"         {mapped >> 20} MiB from the host, {rounds} rounds, all as natively")
+
+
+def goes_on_without_room(stack):
+    """The device has no room when memory is to come in: the program runs from the host, and its memory comes in later."""
+    expected = digests(native("rounds", KINDS))
+    fermata = Fermata(stack)
+    fermata.env = {**fermata.env, "FERMATA_MEMORY_WAIT": "1s"}
+    p = fermata.program(work("rounds"), "--memory", cls=Program)
+    p.line("round 1 ", seconds=300)
+    steer = Out(stack, fermata)
+    steer.out(p.pid)
+    eventually("it is out", lambda: steer.is_out(p.pid))
+    left = json.loads(native("info")[0])["free"]
+    other = fermata.program(work("fills", (left >> 20) - 900), "--memory", "--memory-pin", cls=Program)
+    other.line("{", seconds=200)
+    steer("resume", p.pid)
+    eventually("it runs from the host", lambda: sum(m["mapped_bytes"] for m in fermata.group(p.pid)["memory"]) > 100 * MIB, 60)
+    p.line("round", after=p.mark(), seconds=300)
+    other.kill()
+    eventually("it is on the device", lambda: not sum(m["mapped_bytes"] for m in fermata.group(p.pid)["memory"]), 60)
+    print(f"         {same_results(p, expected)} rounds, all as natively")
+
+
 if __name__ == "__main__":
     try:
         native("info")
     except Skip as e:
         print(f"skipped: {e}")
         sys.exit(77)
-    main(libraries_pin_nothing, told_of_a_limit, told_so_by_nvml, refused_at_a_limit, counted_as_nvml_counts, out_and_in_at_random, out_is_off_the_device)
+    main(libraries_pin_nothing, told_of_a_limit, told_so_by_nvml, refused_at_a_limit, counted_as_nvml_counts,
+         out_and_in_at_random, out_is_off_the_device, larger_than_the_device, goes_on_without_room)
