@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "args.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define LOAD(p)     atomic_load_explicit(p, memory_order_relaxed)
+#define STORE(p, v) atomic_store_explicit(p, v, memory_order_relaxed)
+
+/* --- shapes --- */
+
+void fm_shape_drop(struct fm_shape_making *m)
+{
+	free(m->shape);
+	*m = (struct fm_shape_making){0};
+}
+
+/* One more part than there is. */
+static struct fm_shape_part *new_part(struct fm_shape_making *m)
+{
+	uint32_t n = m->shape ? m->shape->n : 0, room = m->room ? 2 * m->room : 8;
+	struct fm_shape *more;
+
+	if (n < m->room)
+		return &m->shape->part[m->shape->n++];
+	more = realloc(m->shape, sizeof(*more) + room * sizeof(more->part[0]));
+	if (!more)
+		return NULL;
+	if (!m->shape)
+		more->n = 0;
+	m->shape = more;
+	m->room = room;
+	return &more->part[more->n++];
+}
+
+void fm_shape_add(struct fm_shape_making *m, size_t i, size_t at, size_t size)
+{
+	size_t skip = -at & 7, map = -at & (FM_TENSOR_MAP_ALIGN - 1);
+	struct fm_shape_part *p;
+
+	if (size < skip + 8)
+		return;
+	p = i <= FM_SHAPE_PARAMS && size <= UINT16_MAX ? new_part(m) : NULL;
+	if (!p) {
+		m->failed = true;
+		return;
+	}
+	*p = (struct fm_shape_part){.param = (uint16_t)i,
+		.skip = (uint16_t)skip,
+		.words = (uint16_t)((size - skip) / 8),
+		.map = size >= map + FM_TENSOR_MAP ? (uint16_t)(map + 1) : 0};
+}
+
+static bool is_same(const struct fm_shape *a, const struct fm_shape *b)
+{
+	return a->n == b->n && !memcmp(a->part, b->part, a->n * sizeof(a->part[0]));
+}
+
+/* The same shape if there is one; else this one enters. FM_SHAPES: there is no place. */
+static uint32_t enter_shape(struct fm_shapes *s, struct fm_shape *shape)
+{
+	for (uint32_t i = 0; i < FM_SHAPES; i++) {
+		const struct fm_shape *is = LOAD(&s->shape[i]);
+
+		if (is && is_same(is, shape)) {
+			free(shape);
+			return i;
+		}
+		if (!is) {
+			atomic_store_explicit(&s->shape[i], shape, memory_order_release);
+			return i;
+		}
+	}
+	free(shape);
+	return FM_SHAPES;
+}
+
+#define WAYS 4u
+static uint32_t place_of(const void *handle)
+{
+	return (uint32_t)((uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15) >> 53) * WAYS;
+}
+_Static_assert(FM_SHAPE_HANDLES == (1u << 11) * WAYS, "places of handles");
+
+FM_HOT const struct fm_shape *fm_shapes_find(const struct fm_shapes *s, const void *handle)
+{
+	const _Atomic uint64_t *at = &s->handle[place_of(handle)];
+
+	for (unsigned i = 0; i < WAYS; i++) {
+		uint64_t word = LOAD(&at[i]);
+
+		if (word / FM_SHAPES == (uintptr_t)handle && word)
+			return atomic_load_explicit(
+				&s->shape[word % FM_SHAPES], memory_order_acquire);
+	}
+	return NULL;
+}
+
+const struct fm_shape *fm_shapes_put(
+	struct fm_shapes *s, const void *handle, struct fm_shape_making *m)
+{
+	struct fm_shape *shape = m->shape ? m->shape : calloc(1, sizeof(*shape));
+	_Atomic uint64_t *at = &s->handle[place_of(handle)];
+	uint32_t i, way = LOAD(&s->next) % WAYS;
+
+	m->shape = NULL;
+	if (!shape || m->failed || !handle || (uintptr_t)handle > UINT64_MAX / FM_SHAPES) {
+		free(shape);
+		return NULL;
+	}
+	i = enter_shape(s, shape);
+	if (i == FM_SHAPES)
+		return NULL;
+	for (unsigned k = 0; k < WAYS; k++)
+		way = LOAD(&at[k]) ? way : k;
+	STORE(&at[way], (uintptr_t)handle * (uint64_t)FM_SHAPES + i);
+	STORE(&s->next, way + 1);
+	return LOAD(&s->shape[i]);
+}
+
+void fm_shapes_forget(struct fm_shapes *s)
+{
+	for (unsigned i = 0; i < FM_SHAPE_HANDLES; i++)
+		STORE(&s->handle[i], 0);
+}
+
+/* --- parameters --- */
+
+static FM_COLD void touch_maps(struct fm_touch *t, const char *bytes, size_t n)
+{
+	uint64_t address;
+
+	for (size_t i = 0; i + FM_TENSOR_MAP <= n; i += FM_TENSOR_MAP_ALIGN)
+		if (fm_tensor_map_find(t->maps, bytes + i, &address))
+			fm_touch_word(t, address);
+}
+
+FM_HOT void fm_touch_params(struct fm_touch *t, const struct fm_shape *shape, void *const *params)
+{
+	for (uint32_t i = 0; i < shape->n; i++) {
+		const struct fm_shape_part *p = &shape->part[i];
+		const char *at = params[p->param];
+
+		if (FM_UNLIKELY(!at)) /* the driver says what that is */
+			continue;
+		fm_touch_words(t, at + p->skip, p->words);
+		if (FM_UNLIKELY(p->map) && t->maps && fm_tensor_maps_any(t->maps))
+			touch_maps(t, at + p->map - 1,
+				p->skip + 8 * (size_t)p->words - (p->map - 1u));
+	}
+}
+
+FM_HOT void fm_touch_buffer(struct fm_touch *t, const void *buffer, size_t bytes)
+{
+	fm_touch_words(t, buffer, bytes / 8);
+	if (t->maps && fm_tensor_maps_any(t->maps))
+		touch_maps(t, buffer, bytes);
+}
+
+/* --- tensor maps --- */
+
+/* Never 0, which is no map. Four lanes, for a launch waits for it. */
+static uint64_t hash_of(const void *map)
+{
+	uint64_t lane[4] = {1, 2, 3, 4}, word;
+
+	for (size_t i = 0; i < FM_TENSOR_MAP / 8; i++) {
+		memcpy(&word, (const char *)map + 8 * i, 8);
+		lane[i % 4] = (lane[i % 4] ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+		lane[i % 4] ^= lane[i % 4] >> 29;
+	}
+	word = lane[0] ^ lane[1] * 3 ^ lane[2] * 5 ^ lane[3] * 7;
+	return word ? word : 1;
+}
+
+void fm_tensor_map_put(struct fm_tensor_maps *m, const void *map, uint64_t address)
+{
+	uint64_t hash = hash_of(map);
+
+	STORE(&m->map[hash % FM_TENSOR_MAPS].hash, 0);
+	STORE(&m->map[hash % FM_TENSOR_MAPS].address, address);
+	atomic_store_explicit(
+		&m->map[hash % FM_TENSOR_MAPS].hash, hash, memory_order_release);
+	STORE(&m->any, true);
+}
+
+bool fm_tensor_map_find(const struct fm_tensor_maps *m, const void *map, uint64_t *address)
+{
+	uint64_t hash = hash_of(map);
+
+	if (atomic_load_explicit(&m->map[hash % FM_TENSOR_MAPS].hash, memory_order_acquire) != hash)
+		return false;
+	*address = LOAD(&m->map[hash % FM_TENSOR_MAPS].address);
+	return true;
+}

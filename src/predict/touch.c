@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "touch.h"
+#include "args.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 32u
+#define SLOTS   32u /* of a bucket: tables in blocks of one hash */
+#define DEPTH   3u  /* tables of tables of pointers */
+
+/* A table of pointers: `at` is 0 where there is none, and TAKEN while it is being written. */
+struct fm_touch_table {
+	_Atomic uint64_t at;
+	_Atomic uint64_t bytes;
+	_Atomic uint32_t block; /* its first page */
+	_Atomic uint32_t n;     /* pages that it points into; ANYWHERE: too many */
+	_Atomic uint32_t page[FM_TOUCH_TARGETS];
+};
+#define TAKEN    UINT64_C(1)
+#define ANYWHERE UINT32_MAX
+
+#define LOAD(p)     atomic_load_explicit(p, memory_order_relaxed)
+#define STORE(p, v) atomic_store_explicit(p, v, memory_order_relaxed)
+
+int fm_touch_init(struct fm_touch *t, uint64_t base, uint64_t size)
+{
+	*t = (struct fm_touch){.base = base, .size = size, .turn = 1};
+	/* Of pages that were never in use, nothing is ever there. */
+	t->page = calloc(size / FM_TOUCH_PAGE, sizeof(*t->page));
+	t->table = calloc((size_t)BUCKETS * SLOTS, sizeof(*t->table));
+	if (t->page && t->table)
+		return 0;
+	fm_touch_free(t);
+	return -ENOMEM;
+}
+
+void fm_touch_free(struct fm_touch *t)
+{
+	free(t->page);
+	free(t->table);
+	*t = (struct fm_touch){0};
+}
+
+static struct fm_touch_table *bucket_of(const struct fm_touch *t, uint32_t block)
+{
+	return &t->table[(size_t)(block * UINT32_C(0x9e3779b1) >> 27) * SLOTS];
+}
+
+static uint32_t page_of(const struct fm_touch *t, uint64_t at)
+{
+	return (uint32_t)((at - t->base) / FM_TOUCH_PAGE);
+}
+
+/* The first page of the block there, plus one; 0: there is none. */
+static uint32_t block_at(const struct fm_touch *t, uint64_t at)
+{
+	return at - t->base < t->size ? LOAD(&t->page[page_of(t, at)].first) : 0;
+}
+
+/* --- blocks --- */
+
+static void forget_tables(struct fm_touch *t, uint32_t block)
+{
+	struct fm_touch_table *of = bucket_of(t, block);
+
+	for (unsigned i = 0; i < SLOTS; i++)
+		if (LOAD(&of[i].at) && LOAD(&of[i].block) == block)
+			STORE(&of[i].at, 0);
+}
+
+void fm_touch_block(struct fm_touch *t, uint32_t first, uint32_t pages)
+{
+	uint32_t now = LOAD(&t->turn);
+
+	for (uint32_t i = first; i < first + pages; i++) {
+		STORE(&t->page[i].named, 0);
+		STORE(&t->page[i].first, first + 1);
+	}
+	STORE(&t->page[first].points, FM_TOUCH_POINTS_NOT);
+	STORE(&t->page[first].whole, now);
+	STORE(&t->any, now);
+}
+
+void fm_touch_gone(struct fm_touch *t, uint32_t first, uint32_t pages)
+{
+	if (LOAD(&t->page[first].points))
+		forget_tables(t, first);
+	for (uint32_t i = first; i < first + pages; i++) {
+		STORE(&t->page[i].first, 0);
+		STORE(&t->page[i].named, 0);
+		STORE(&t->page[i].whole, 0);
+		STORE(&t->page[i].points, FM_TOUCH_POINTS_NOT);
+	}
+}
+
+/* --- what is named --- */
+
+static void name_block(struct fm_touch *t, uint32_t page, unsigned depth);
+
+static FM_COLD void follow(struct fm_touch *t, uint32_t block, uint32_t points, unsigned depth)
+{
+	const struct fm_touch_table *of = bucket_of(t, block);
+
+	if (points == FM_TOUCH_POINTS_ANYWHERE)
+		fm_touch_all(t);
+	for (unsigned i = 0; i < SLOTS; i++) {
+		uint32_t n = LOAD(&of[i].n);
+
+		if (LOAD(&of[i].at) <= TAKEN || LOAD(&of[i].block) != block)
+			continue;
+		if (n == ANYWHERE)
+			fm_touch_all(t);
+		for (uint32_t k = 0; k < FM_MIN(n, (uint32_t)FM_TOUCH_TARGETS); k++)
+			name_block(t, LOAD(&of[i].page[k]), depth + 1);
+	}
+}
+
+static FM_HOT void name_block(struct fm_touch *t, uint32_t page, unsigned depth)
+{
+	uint32_t first = LOAD(&t->page[page].first), now = LOAD(&t->turn), points;
+	struct fm_touch_page *block;
+
+	if (FM_UNLIKELY(!first))
+		return;
+	block = &t->page[first - 1];
+	if (LOAD(&block->whole) != now) {
+		STORE(&block->whole, now);
+		STORE(&t->any, now);
+	}
+	points = LOAD(&block->points);
+	if (FM_UNLIKELY(points) && depth < DEPTH)
+		follow(t, first - 1, points, depth);
+}
+
+FM_HOT void fm_touch_hit(struct fm_touch *t, uint64_t word)
+{
+	name_block(t, page_of(t, word), 0);
+}
+
+FM_HOT void fm_touch_words(struct fm_touch *t, const void *words, size_t n)
+{
+	const char *at = words;
+
+	for (size_t i = 0; i < n; i++) {
+		uint64_t word;
+
+		memcpy(&word, at + 8 * i, 8);
+		fm_touch_word(t, word);
+	}
+}
+
+FM_HOT void fm_touch_range(struct fm_touch *t, uint64_t at, uint64_t bytes)
+{
+	uint64_t from = at - t->base, end;
+	uint32_t now = LOAD(&t->turn);
+
+	if (from >= t->size || !bytes)
+		return;
+	end = bytes < t->size - from ? from + bytes : t->size;
+	for (uint64_t i = from / FM_TOUCH_PAGE; i <= (end - 1) / FM_TOUCH_PAGE; i++)
+		if (LOAD(&t->page[i].named) != now)
+			STORE(&t->page[i].named, now);
+	if (LOAD(&t->any) != now)
+		STORE(&t->any, now);
+}
+
+void fm_touch_all(struct fm_touch *t)
+{
+	uint32_t now = LOAD(&t->turn);
+
+	if (LOAD(&t->all) == now)
+		return;
+	STORE(&t->all, now);
+	STORE(&t->any, now);
+}
+
+/* --- tables of pointers --- */
+
+/* What points from these bytes does so no more. */
+static FM_COLD void overwritten(struct fm_touch *t, uint32_t block, uint64_t at, uint64_t bytes)
+{
+	struct fm_touch_table *of = bucket_of(t, block);
+
+	for (unsigned i = 0; i < SLOTS; i++) {
+		uint64_t is = LOAD(&of[i].at);
+
+		if (is > TAKEN && is < at + bytes && at < is + LOAD(&of[i].bytes))
+			atomic_compare_exchange_strong(&of[i].at, &is, 0);
+	}
+}
+
+static struct fm_touch_table *take_table(struct fm_touch *t, uint32_t block)
+{
+	struct fm_touch_table *of = bucket_of(t, block);
+
+	for (unsigned i = 0; i < SLOTS; i++) {
+		uint64_t none = 0;
+
+		if (!LOAD(&of[i].at) && atomic_compare_exchange_strong(&of[i].at, &none, TAKEN))
+			return &of[i];
+	}
+	return NULL;
+}
+
+/* Pages of other blocks than its own. */
+struct targets {
+	uint32_t page[FM_TOUCH_TARGETS];
+	uint32_t n, own;
+};
+
+static void add_target(const struct fm_touch *t, struct targets *to, uint64_t word)
+{
+	uint32_t first = block_at(t, word);
+
+	if (!first || first - 1 == to->own || to->n == ANYWHERE)
+		return;
+	for (uint32_t i = 0; i < to->n; i++)
+		if (to->page[i] == first - 1)
+			return;
+	if (to->n == FM_TOUCH_TARGETS)
+		to->n = ANYWHERE;
+	else
+		to->page[to->n++] = first - 1;
+}
+
+static void find_targets(const struct fm_touch *t, struct targets *to, uint64_t at,
+	const char *content, size_t bytes)
+{
+	size_t skip = (size_t)(-at & 7), map = (size_t)(-at & (FM_TENSOR_MAP_ALIGN - 1));
+	uint64_t word;
+
+	for (size_t i = skip; i + 8 <= bytes; i += 8) {
+		memcpy(&word, content + i, 8);
+		add_target(t, to, word);
+	}
+	if (!t->maps || !fm_tensor_maps_any(t->maps))
+		return;
+	for (size_t i = map; i + FM_TENSOR_MAP <= bytes; i += FM_TENSOR_MAP_ALIGN)
+		if (fm_tensor_map_find(t->maps, content + i, &word))
+			add_target(t, to, word);
+}
+
+void fm_touch_points(struct fm_touch *t, uint64_t at, const void *content, size_t bytes)
+{
+	struct targets to = {.n = 0};
+	uint32_t first = block_at(t, at);
+	struct fm_touch_page *block = first ? &t->page[first - 1] : NULL;
+	struct fm_touch_table *table;
+
+	if (!block || !bytes)
+		return;
+	to.own = first - 1;
+	if (LOAD(&block->points))
+		overwritten(t, to.own, at, bytes);
+	find_targets(t, &to, at, content, bytes);
+	if (!to.n)
+		return;
+	table = take_table(t, to.own);
+	if (!table) {
+		STORE(&block->points, FM_TOUCH_POINTS_ANYWHERE);
+		return;
+	}
+	for (uint32_t i = 0; to.n != ANYWHERE && i < to.n; i++)
+		STORE(&table->page[i], to.page[i]);
+	STORE(&table->bytes, bytes);
+	STORE(&table->block, to.own);
+	STORE(&table->n, to.n);
+	atomic_store_explicit(&table->at, at, memory_order_release);
+	if (LOAD(&block->points) == FM_TOUCH_POINTS_NOT)
+		STORE(&block->points, FM_TOUCH_POINTS_TABLES);
+}
+
+/* Do these bytes of a block that points hold one of its tables, or part of it? */
+static bool holds_table(const struct fm_touch *t, uint32_t block, uint64_t at, uint64_t bytes)
+{
+	const struct fm_touch_table *of = bucket_of(t, block);
+	bool holds = LOAD(&t->page[block].points) == FM_TOUCH_POINTS_ANYWHERE;
+
+	for (unsigned i = 0; i < SLOTS; i++) {
+		uint64_t is = LOAD(&of[i].at);
+
+		holds |= is > TAKEN && is < at + bytes && at < is + LOAD(&of[i].bytes);
+	}
+	return holds;
+}
+
+/* A copy is looked at where it begins alone: a table of pointers is short. */
+void fm_touch_copied(struct fm_touch *t, uint64_t at, uint64_t bytes, uint64_t from)
+{
+	uint32_t first = block_at(t, at), source = from ? block_at(t, from) : 0;
+
+	if (!first)
+		return;
+	if (LOAD(&t->page[first - 1].points))
+		overwritten(t, first - 1, at, bytes);
+	if (source && LOAD(&t->page[source - 1].points) && bytes <= FM_TOUCH_TABLE &&
+		holds_table(t, source - 1, from, bytes))
+		STORE(&t->page[first - 1].points, FM_TOUCH_POINTS_ANYWHERE);
+}
+
+/* --- turns --- */
+
+uint32_t fm_touch_turn(struct fm_touch *t)
+{
+	uint32_t now = LOAD(&t->turn);
+
+	if (LOAD(&t->any) == now && now < UINT32_MAX)
+		STORE(&t->turn, ++now);
+	return now;
+}
+
+uint32_t fm_touch_last(const struct fm_touch *t, uint32_t first, uint32_t pages)
+{
+	uint32_t last = 0;
+
+	for (uint32_t i = first; i < first + pages; i++) {
+		uint32_t block = LOAD(&t->page[i].first);
+
+		if (!block)
+			continue;
+		last = FM_MAX(last, LOAD(&t->page[i].named));
+		last = FM_MAX(last, LOAD(&t->page[block - 1].whole));
+	}
+	return last;
+}
