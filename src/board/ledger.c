@@ -28,6 +28,7 @@ int fm_ledger_create(struct fm_ledger **ledger, int *fd)
 		atomic_store_explicit(&l->device[i].allowed, UINT64_MAX, memory_order_relaxed);
 		atomic_store_explicit(&l->device[i].share, UINT64_MAX, memory_order_relaxed);
 		atomic_store_explicit(&l->device[i].reached, UINT64_MAX, memory_order_relaxed);
+		atomic_store_explicit(&l->device[i].hot, UINT64_MAX, memory_order_relaxed);
 	}
 	*ledger = l;
 	return 0;

@@ -129,6 +129,9 @@ struct fm_ledger_device {
 	_Atomic uint64_t grain;   /* the most that moves as a whole; 0: not known */
 	/* OUT: the share for which nothing is left to be moved. UINT64_MAX: none. */
 	_Atomic uint64_t reached;
+	/* Of movable memory: chunks of which the work of the last turns named something.
+	 * UINT64_MAX: it is not known of which. */
+	_Atomic uint64_t hot;
 
 	/* Written by the daemon. */
 	FM_LINE _Atomic uint64_t allowed; /* `claimed` may be this much; UINT64_MAX: any amount */

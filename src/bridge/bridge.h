@@ -217,9 +217,11 @@ struct fm_bmemory_info {
 	uint64_t capacity;
 	uint64_t committed; /* at most the sum of the kinds, and of what is on its way */
 	uint64_t kind[FM_MEM_KINDS];
-	uint64_t peak;                    /* at most: the clients' own peaks added up */
-	uint64_t resident, host;          /* of movable memory; */
-	uint64_t mapped;                  /* and what of it runs from the host */
+	uint64_t peak;           /* at most: the clients' own peaks added up */
+	uint64_t resident, host; /* of movable memory; */
+	uint64_t mapped;         /* and what of it runs from the host */
+	uint64_t hot;     /* of movable memory: what was named lately, as far as that is known */
+	bool hot_unknown; /* of some client it is not, and all of its memory counts */
 	uint64_t limit, request;          /* 0: none */
 	uint64_t refused;                 /* allocations; never falling */
 	uint64_t went_out, came_in, kept; /* bytes; never falling */

@@ -612,7 +612,7 @@ int fm_bridge_memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g
 static void add_kinds(
 	struct fm_bmemory_info *i, const struct fm_ledger_device *row, uint64_t claimed)
 {
-	uint64_t kind[FM_MEM_KINDS], resident, host, mapped;
+	uint64_t kind[FM_MEM_KINDS], resident, host, mapped, hot = CLAIM(row->hot);
 
 	for (unsigned k = 0; k < FM_MEM_KINDS; k++) {
 		kind[k] = FM_MIN(CLAIM(row->kind[k]), claimed);
@@ -625,6 +625,8 @@ static void add_kinds(
 	i->mapped = fm_add_sat(i->mapped, mapped);
 	i->resident = fm_add_sat(i->resident, resident);
 	i->host = fm_add_sat(i->host, host);
+	i->hot = fm_add_sat(i->hot, FM_MIN(hot, kind[FM_MEM_MOVABLE]));
+	i->hot_unknown |= hot == UINT64_MAX && kind[FM_MEM_MOVABLE];
 }
 
 static void add_row(struct fm_bmemory_info *i, struct memory *m, struct memory_row *r)

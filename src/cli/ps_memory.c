@@ -13,17 +13,31 @@ static void add_size(struct table *t, const json_t *m, const char *key)
 	table_add(t, "%s", v > 0 ? fm_size_short((uint64_t)v, buf) : "-");
 }
 
+/* Of memory that may move. It is all in use where nobody knows what is. */
+static void add_hot(struct table *t, const json_t *m)
+{
+	const json_t *hot = json_object_get(m, "hot_bytes");
+
+	if (cli_num(m, "movable_bytes") > 0 && json_is_null(hot))
+		table_add(t, "all");
+	else
+		add_size(t, m, "hot_bytes");
+}
+
 static void add_memory(struct table *t, const json_t *group, const json_t *m)
 {
 	static const char *const sizes[] = {"committed_bytes", "movable_bytes", "pinned_bytes",
-		"foreign_bytes", "resident_bytes", "host_bytes", "mapped_bytes", "limit_bytes",
-		"request_bytes", "peak_bytes"};
+		"foreign_bytes", "resident_bytes", "host_bytes", "mapped_bytes"};
+	static const char *const bounds[] = {"limit_bytes", "request_bytes", "peak_bytes"};
 	const json_t *out = json_object_get(group, "out");
 
 	table_add(t, "%s", cli_str(group, "name"));
 	table_add(t, "%s", cli_str(m, "device"));
 	for (size_t i = 0; i < FM_ARRAY_LEN(sizes); i++)
 		add_size(t, m, sizes[i]);
+	add_hot(t, m);
+	for (size_t i = 0; i < FM_ARRAY_LEN(bounds); i++)
+		add_size(t, m, bounds[i]);
 	table_add(t, "%.0f", cli_num(m, "refused"));
 	table_add(t, "%s", out ? cli_str(out, "why") : "-");
 }
@@ -58,6 +72,7 @@ int ps_show_memory(const json_t *groups)
 		{"RESIDENT", true, false},
 		{"HOST", true, false},
 		{"MAPPED", true, false},
+		{"HOT", true, false},
 		{"LIMIT", true, false},
 		{"REQUEST", true, false},
 		{"PEAK", true, false},

@@ -175,6 +175,7 @@ static void add_memory(void *arg, const struct fm_bmemory_info *i)
 	set(o, "committed", number(i->committed));
 	set(o, "resident", number(m.resident));
 	set(o, "host", number(i->host));
+	set(o, "hot", number(i->hot));
 	set(o, "pinned", number(m.pinned));
 	set(o, "foreign", number(m.foreign));
 	if (i->limit)

@@ -58,6 +58,7 @@ static void add_memory(void *arg, const struct fm_bmemory_info *i)
 	set(o, "resident_bytes", number(m.resident));
 	set(o, "host_bytes", number(i->host));
 	set(o, "mapped_bytes", number(i->mapped));
+	set(o, "hot_bytes", i->hot_unknown ? json_null() : number(i->hot));
 	set(o, "peak_bytes", number(i->peak));
 	set(o, "limit_bytes", i->limit ? number(i->limit) : json_null());
 	set(o, "request_bytes", number(i->request));

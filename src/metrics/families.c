@@ -109,6 +109,9 @@ static const struct family families[] = {
 		"What of it is on the device."},
 	{"fermata_memory_host_bytes", GAUGE, ROW_MEMORY, NUMBER, "host", NULL,
 		"What of it is on the host."},
+	{"fermata_memory_hot_bytes", GAUGE, ROW_MEMORY, NUMBER, "hot", NULL,
+		"What of it may move and was named by the work of the last turns; all of a program "
+		"of which that is not known."},
 	{"fermata_memory_pinned_bytes", GAUGE, ROW_MEMORY, NUMBER, "pinned", NULL,
 		"What of it could be moved and stays on the device for a reason."},
 	{"fermata_memory_foreign_bytes", GAUGE, ROW_MEMORY, NUMBER, "foreign", NULL,

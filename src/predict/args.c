@@ -61,7 +61,7 @@ static uint32_t enter_shape(struct fm_shapes *s, struct fm_shape *shape)
 	for (uint32_t i = 0; i < FM_SHAPES; i++) {
 		const struct fm_shape *is = LOAD(&s->shape[i]);
 
-		if (is && is_same(is, shape)) {
+		if (is && is != FM_SHAPE_UNKNOWN && is_same(is, shape)) {
 			free(shape);
 			return i;
 		}
@@ -95,26 +95,52 @@ FM_HOT const struct fm_shape *fm_shapes_find(const struct fm_shapes *s, const vo
 	return NULL;
 }
 
+static bool is_handle(const void *handle)
+{
+	return handle && (uintptr_t)handle <= UINT64_MAX / FM_SHAPES;
+}
+
+static void enter_handle(struct fm_shapes *s, const void *handle, uint32_t shape)
+{
+	_Atomic uint64_t *at = &s->handle[place_of(handle)];
+	uint32_t way = LOAD(&s->next) % WAYS;
+
+	for (unsigned k = 0; k < WAYS; k++)
+		way = LOAD(&at[k]) ? way : k;
+	STORE(&at[way], (uintptr_t)handle * (uint64_t)FM_SHAPES + shape);
+	STORE(&s->next, way + 1);
+}
+
 const struct fm_shape *fm_shapes_put(
 	struct fm_shapes *s, const void *handle, struct fm_shape_making *m)
 {
 	struct fm_shape *shape = m->shape ? m->shape : calloc(1, sizeof(*shape));
-	_Atomic uint64_t *at = &s->handle[place_of(handle)];
-	uint32_t i, way = LOAD(&s->next) % WAYS;
+	uint32_t i;
 
 	m->shape = NULL;
-	if (!shape || m->failed || !handle || (uintptr_t)handle > UINT64_MAX / FM_SHAPES) {
+	if (!shape || m->failed || !is_handle(handle)) {
 		free(shape);
 		return NULL;
 	}
 	i = enter_shape(s, shape);
 	if (i == FM_SHAPES)
 		return NULL;
-	for (unsigned k = 0; k < WAYS; k++)
-		way = LOAD(&at[k]) ? way : k;
-	STORE(&at[way], (uintptr_t)handle * (uint64_t)FM_SHAPES + i);
-	STORE(&s->next, way + 1);
+	enter_handle(s, handle, i);
 	return LOAD(&s->shape[i]);
+}
+
+struct fm_shape fm_shape_unknown;
+
+void fm_shapes_unknown(struct fm_shapes *s, const void *handle)
+{
+	uint32_t i = 0;
+
+	while (i < FM_SHAPES && LOAD(&s->shape[i]) && LOAD(&s->shape[i]) != FM_SHAPE_UNKNOWN)
+		i++;
+	if (i == FM_SHAPES || !is_handle(handle))
+		return;
+	atomic_store_explicit(&s->shape[i], FM_SHAPE_UNKNOWN, memory_order_release);
+	enter_handle(s, handle, i);
 }
 
 void fm_shapes_forget(struct fm_shapes *s)
@@ -144,8 +170,8 @@ FM_HOT void fm_touch_params(struct fm_touch *t, const struct fm_shape *shape, vo
 			continue;
 		fm_touch_words(t, at + p->skip, p->words);
 		if (FM_UNLIKELY(p->map) && t->maps && fm_tensor_maps_any(t->maps))
-			touch_maps(t, at + p->map - 1,
-				p->skip + 8 * (size_t)p->words - (p->map - 1u));
+			touch_maps(
+				t, at + p->map - 1, p->skip + 8 * (size_t)p->words - (p->map - 1u));
 	}
 }
 
@@ -178,8 +204,7 @@ void fm_tensor_map_put(struct fm_tensor_maps *m, const void *map, uint64_t addre
 
 	STORE(&m->map[hash % FM_TENSOR_MAPS].hash, 0);
 	STORE(&m->map[hash % FM_TENSOR_MAPS].address, address);
-	atomic_store_explicit(
-		&m->map[hash % FM_TENSOR_MAPS].hash, hash, memory_order_release);
+	atomic_store_explicit(&m->map[hash % FM_TENSOR_MAPS].hash, hash, memory_order_release);
 	STORE(&m->any, true);
 }
 
@@ -191,4 +216,50 @@ bool fm_tensor_map_find(const struct fm_tensor_maps *m, const void *map, uint64_
 		return false;
 	*address = LOAD(&m->map[hash % FM_TENSOR_MAPS].address);
 	return true;
+}
+
+/* --- what is looked at later --- */
+
+static void words(const char *at, size_t n, fm_word_seen *seen, void *arg)
+{
+	uint64_t word;
+
+	for (size_t i = 0; i < n; i++) {
+		memcpy(&word, at + 8 * i, 8);
+		seen(arg, word);
+	}
+}
+
+static void maps_words(
+	const char *at, size_t n, const struct fm_tensor_maps *maps, fm_word_seen *seen, void *arg)
+{
+	uint64_t address;
+
+	for (size_t i = 0; fm_tensor_maps_any(maps) && i + FM_TENSOR_MAP <= n;
+		i += FM_TENSOR_MAP_ALIGN)
+		if (fm_tensor_map_find(maps, at + i, &address))
+			seen(arg, address);
+}
+
+void fm_params_words(const struct fm_shape *shape, void *const *params,
+	const struct fm_tensor_maps *maps, fm_word_seen *seen, void *arg)
+{
+	for (uint32_t i = 0; i < shape->n; i++) {
+		const struct fm_shape_part *p = &shape->part[i];
+		const char *at = params[p->param];
+		size_t size = p->skip + 8 * (size_t)p->words;
+
+		if (!at)
+			continue;
+		words(at + p->skip, p->words, seen, arg);
+		if (p->map)
+			maps_words(at + p->map - 1, size - (p->map - 1u), maps, seen, arg);
+	}
+}
+
+void fm_buffer_words(const void *buffer, size_t bytes, const struct fm_tensor_maps *maps,
+	fm_word_seen *seen, void *arg)
+{
+	words(buffer, bytes / 8, seen, arg);
+	maps_words(buffer, bytes, maps, seen, arg);
 }

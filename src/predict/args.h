@@ -53,6 +53,10 @@ const struct fm_shape *fm_shapes_find(const struct fm_shapes *s, const void *han
  * thread at a time. */
 const struct fm_shape *fm_shapes_put(
 	struct fm_shapes *s, const void *handle, struct fm_shape_making *m);
+/* It has parameters that are not known: fm_shapes_find() gives FM_SHAPE_UNKNOWN from now on. */
+void fm_shapes_unknown(struct fm_shapes *s, const void *handle);
+extern struct fm_shape fm_shape_unknown;
+#define FM_SHAPE_UNKNOWN (&fm_shape_unknown)
 /* Handles may mean other functions from now on. */
 void fm_shapes_forget(struct fm_shapes *s);
 
@@ -80,3 +84,12 @@ static inline bool fm_tensor_maps_any(const struct fm_tensor_maps *m)
 void fm_tensor_map_put(struct fm_tensor_maps *m, const void *map, uint64_t address);
 /* False: they are no map that is known. */
 bool fm_tensor_map_find(const struct fm_tensor_maps *m, const void *map, uint64_t *address);
+
+/* --- what is looked at later --- */
+
+/* All words of parameters, or of a buffer, that may be addresses, those within tensor maps too. */
+typedef void fm_word_seen(void *arg, uint64_t word);
+void fm_params_words(const struct fm_shape *shape, void *const *params,
+	const struct fm_tensor_maps *maps, fm_word_seen *seen, void *arg);
+void fm_buffer_words(const void *buffer, size_t bytes, const struct fm_tensor_maps *maps,
+	fm_word_seen *seen, void *arg);

@@ -165,6 +165,14 @@ FM_HOT void fm_touch_range(struct fm_touch *t, uint64_t at, uint64_t bytes)
 		STORE(&t->any, now);
 }
 
+void fm_touch_keep(struct fm_touch *t, uint64_t word)
+{
+	uint32_t first = block_at(t, word);
+
+	if (first)
+		STORE(&t->page[first - 1].whole, LOAD(&t->turn));
+}
+
 void fm_touch_all(struct fm_touch *t)
 {
 	uint32_t now = LOAD(&t->turn);
@@ -224,6 +232,18 @@ static void add_target(const struct fm_touch *t, struct targets *to, uint64_t wo
 		to->page[to->n++] = first - 1;
 }
 
+#define STRIDE 8u /* words that are looked at together: mostly there is nothing in any */
+static bool any_of(const struct fm_touch *t, const char *content)
+{
+	uint64_t word[STRIDE];
+	bool any = false;
+
+	memcpy(word, content, sizeof(word));
+	for (unsigned i = 0; i < STRIDE; i++)
+		any |= word[i] - t->base < t->size;
+	return any;
+}
+
 static void find_targets(const struct fm_touch *t, struct targets *to, uint64_t at,
 	const char *content, size_t bytes)
 {
@@ -231,6 +251,10 @@ static void find_targets(const struct fm_touch *t, struct targets *to, uint64_t 
 	uint64_t word;
 
 	for (size_t i = skip; i + 8 <= bytes; i += 8) {
+		if (i + 8 * STRIDE <= bytes && !any_of(t, content + i)) {
+			i += 8 * (STRIDE - 1);
+			continue;
+		}
 		memcpy(&word, content + i, 8);
 		add_target(t, to, word);
 	}

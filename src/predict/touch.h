@@ -26,9 +26,9 @@
 #define FM_TOUCH_TARGETS 32                 /* of one table; with more it names everything */
 
 struct fm_touch_page {
-	_Atomic uint32_t named; /* the turn in which a copy named the page; 0: never */
-	_Atomic uint32_t whole; /* of a block's first page: in which turn the block was named */
-	_Atomic uint32_t first; /* the block's first page, plus one; 0: nothing is there */
+	_Atomic uint32_t named;  /* the turn in which a copy named the page; 0: never */
+	_Atomic uint32_t whole;  /* of a block's first page: in which turn the block was named */
+	_Atomic uint32_t first;  /* the block's first page, plus one; 0: nothing is there */
 	_Atomic uint32_t points; /* of a block's first page: FM_TOUCH_POINTS_* */
 };
 enum { FM_TOUCH_POINTS_NOT, FM_TOUCH_POINTS_TABLES, FM_TOUCH_POINTS_ANYWHERE };
@@ -42,7 +42,7 @@ struct fm_touch {
 	struct fm_touch_table *table;
 	const struct fm_tensor_maps *maps; /* of the program; NULL: it has none */
 	_Atomic uint32_t turn;             /* from 1 on */
-	_Atomic uint32_t any; /* the last turn in which something was named, */
+	_Atomic uint32_t any;              /* the last turn in which something was named, */
 	_Atomic uint32_t all; /* and the last in which it was not known what; 0: never */
 };
 
@@ -68,6 +68,8 @@ static inline void fm_touch_word(struct fm_touch *t, uint64_t word)
 void fm_touch_words(struct fm_touch *t, const void *words, size_t n);
 /* Exactly these bytes; those outside of the range do not count. */
 void fm_touch_range(struct fm_touch *t, uint64_t at, uint64_t bytes);
+/* The block is in use, though nothing names it. That alone is no turn. */
+void fm_touch_keep(struct fm_touch *t, uint64_t word);
 /* Work of which it is not known what it names. */
 void fm_touch_all(struct fm_touch *t);
 

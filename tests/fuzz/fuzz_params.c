@@ -94,6 +94,11 @@ static void gone(struct world *w, struct input *in)
 	fm_touch_gone(&w->t, at, n);
 }
 
+static void see(void *t, uint64_t word)
+{
+	fm_touch_keep(t, word);
+}
+
 static void launch(struct world *w, struct input *in)
 {
 	struct fm_shape_making m = {0};
@@ -110,8 +115,10 @@ static void launch(struct world *w, struct input *in)
 		at += size;
 	}
 	s = fm_shapes_put(w->shapes, (void *)(uintptr_t)(16 * (take(in) + 1)), &m);
-	if (s)
+	if (s) {
 		fm_touch_params(&w->t, s, params);
+		fm_params_words(s, params, w->maps, see, &w->t);
+	}
 	for (unsigned i = 0; i < n; i++)
 		free(params[i]);
 }
@@ -126,6 +133,7 @@ static void buffer(struct world *w, struct input *in)
 		fm_touch_points(&w->t, at, b, n);
 	else
 		fm_touch_buffer(&w->t, b, n);
+	fm_buffer_words(b, n, w->maps, see, &w->t);
 	if (n >= FM_TENSOR_MAP)
 		fm_tensor_map_put(w->maps, b, take_word(in));
 	free(b);

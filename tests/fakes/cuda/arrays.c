@@ -203,7 +203,7 @@ fm_cu_result cuTexObjectDestroy(uint64_t texture)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
-/* Here: the address, and what it was made with. */
+/* Here: the address, so that it does not look like one, and what it was made with. */
 fm_cu_result cuTensorMapEncodeTiled(struct cu_tensor_map *map, int type, unsigned rank, void *at,
 	const uint64_t *size, const uint64_t *strides, const unsigned *box,
 	const unsigned *element_strides, int interleave, int swizzle, int promotion, int fill)
@@ -214,7 +214,7 @@ fm_cu_result cuTensorMapEncodeTiled(struct cu_tensor_map *map, int type, unsigne
 		!box || !element_strides || (rank > 1 && !strides) || !of_device((uintptr_t)at))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	memset(map, 0, sizeof(*map));
-	map->words[0] = (uintptr_t)at;
+	map->words[0] = (uintptr_t)at ^ FK_MAP_MASK;
 	map->words[1] = (uint64_t)type << 32 | rank;
 	memcpy(map->words + 2, size, rank * sizeof(*size));
 	return fk_leave(FM_CU_SUCCESS);

@@ -433,6 +433,8 @@ size_t fk_extent(size_t pitch, size_t width, size_t height); /* of a rectangle, 
 
 /* arrays.c; without the lock: where a texture's rows are, or 0 */
 CUdeviceptr fk_texture_rows(uint64_t texture);
+/* An address in a tensor map is not found by its value. */
+#define FK_MAP_MASK UINT64_C(0x5555000000000000)
 
 /* capture.c */
 fm_cu_result fk_unsafe(void);           /* a call that captures of the mode global forbid */

@@ -356,6 +356,48 @@ static void through_texture(const struct fk_block *b)
 	memcpy(pointer(p.out) + 4 * (size_t)i, pointer(from) + 4 * (size_t)i, 16);
 }
 
+/* Those of tests/integration/cuda/cuda_sets.c. */
+static void in_struct(const struct fk_block *b)
+{
+	struct {
+		uint32_t before, number;
+		CUdeviceptr x;
+		uint64_t behind;
+	} p;
+
+	memcpy(&p, b->params, sizeof(p));
+	if (!b->number)
+		*pointer(p.x) = *pointer(p.x) * 3u + p.number;
+}
+
+static void through_table(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr table;
+		uint32_t n, number;
+	} p;
+	CUdeviceptr x;
+
+	memcpy(&p, b->params, sizeof(p));
+	for (uint32_t i = 0; !b->number && i < p.n; i++) {
+		memcpy(&x, (char *)pointer(p.table) + 8 * (size_t)i, sizeof(x));
+		*pointer(x) = *pointer(x) * 3u + p.number;
+	}
+}
+
+/* Of a map of the fake's own. */
+static void through_map(const struct fk_block *b)
+{
+	CUdeviceptr x;
+	uint32_t number;
+
+	memcpy(&x, b->params, sizeof(x));
+	memcpy(&number, (const char *)b->params + 128, sizeof(number));
+	x ^= FK_MAP_MASK;
+	if (!b->number)
+		*pointer(x) = *pointer(x) * 3u + number;
+}
+
 const struct fk_kernel *fk_kernel_find(const char *name)
 {
 	static const struct fk_kernel kernels[] = {
@@ -380,6 +422,9 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{FM_DIGEST_KERNEL, {8, 8, 8, sizeof(struct fm_digest_key)}, digest, false,
 			{{0, 1, FM_DIGEST_TILE, 0}, {2, 0, 0, sizeof(struct fm_digest)}}},
 		{"through_texture", {8, 8, 4}, through_texture, false, {{0, 2, 16, 0}}},
+		{"in_struct", {24}, in_struct, false, {{0}}},
+		{"through_table", {8, 4, 4}, through_table, false, {{0}}},
+		{"through_map", {128, 4}, through_map, false, {{0}}},
 		{"large", {4040, 8}, large, false, {{1, 0, 0, 4040}}},
 		{"beyond", {6000, 8}, beyond, false, {{1, 0, 0, 6000}}},
 	};

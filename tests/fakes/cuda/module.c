@@ -344,6 +344,7 @@ fm_cu_result fk_param_info(const struct fk_entry *e, size_t i, size_t *at, size_
 
 fm_cu_result cuFuncGetParamInfo(CUfunction f, size_t i, size_t *at, size_t *size)
 {
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(enter_function(f));
 	return fk_leave(fk_param_info(f->entry, i, at, size));
 }

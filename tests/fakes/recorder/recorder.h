@@ -15,11 +15,12 @@ enum {
 	REC_CALLS
 };
 
-#define REC_WORDS 12
+#define REC_WORDS 16
 #define REC_WORD_PARAMS                                                                            \
 	uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, uint64_t a5, uint64_t a6, \
-		uint64_t a7, uint64_t a8, uint64_t a9, uint64_t a10, uint64_t a11
-#define REC_WORD_ARGS a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11
+		uint64_t a7, uint64_t a8, uint64_t a9, uint64_t a10, uint64_t a11, uint64_t a12,   \
+		uint64_t a13, uint64_t a14, uint64_t a15
+#define REC_WORD_ARGS a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15
 
 typedef fm_cu_result rec_fn(REC_WORD_PARAMS);
 

@@ -241,7 +241,8 @@ static fm_cu_result make(rec_fn *fn, struct rec_call *c)
 	fm_cu_result rc;
 
 	expect(c);
-	rc = fn(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11]);
+	rc = fn(w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12],
+		w[13], w[14], w[15]);
 	expect(NULL);
 	return rc;
 }

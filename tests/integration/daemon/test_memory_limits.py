@@ -63,16 +63,16 @@ def what_a_group_has_is_shown(stack):
     m = memory(f, "g")
     expected = {
         "capacity_bytes": 80 * GIB, "managed": False, "committed_bytes": 8 * GIB, "movable_bytes": 0,
-        "pinned_bytes": 2 * GIB, "foreign_bytes": 6 * GIB, "resident_bytes": 8 * GIB, "host_bytes": 0,
+        "pinned_bytes": 2 * GIB, "foreign_bytes": 6 * GIB, "resident_bytes": 8 * GIB, "host_bytes": 0, "hot_bytes": 0,
         "peak_bytes": 9 * GIB, "limit_bytes": 16 * GIB, "request_bytes": GIB * 3 // 2, "refused": 1,
         "kinds": {"plain": 4 * GIB, "pool": GIB, "graph": GIB // 2, "shared": 2 * GIB, "context": GIB // 2},
     }
     for key, value in expected.items():
         check(m[key] == value, f"{key}: {m[key]} is not {value}")
     lines = f.cli("ps", "--memory").stdout.splitlines()
-    check(lines[0].split() == "GROUP DEVICE COMMITTED MOVABLE PINNED FOREIGN RESIDENT HOST MAPPED LIMIT REQUEST PEAK REFUSED OUT".split(),
+    check(lines[0].split() == "GROUP DEVICE COMMITTED MOVABLE PINNED FOREIGN RESIDENT HOST MAPPED HOT LIMIT REQUEST PEAK REFUSED OUT".split(),
           lines[0])
-    check(lines[1].split() == "g gpu:0 8G - 2G 6G 8G - - 16G 1.5G 9G 1 -".split(), lines[1])
+    check(lines[1].split() == "g gpu:0 8G - 2G 6G 8G - - - 16G 1.5G 9G 1 -".split(), lines[1])
     check(p.info() == (16 * GIB, 8 * GIB), f"{p.info()}")
     why = f.cli("why", "g").stdout
     check("gpu:0: refused allocations: 1; the group has 8G, and its limit is 16G" in why, why)
@@ -96,7 +96,7 @@ def metrics_have_it(stack):
     p = client(f, "--group", "g", "--memory-limit", "16G")
     check(p.claim(5 * GIB) and p.claim(GIB, "shared") and not p.claim(11 * GIB), "within the limit")
     found = {m[1]: m[2] for m in re.finditer(r'^fermata_memory_(\w+){group="g"[^}]*} (\d+)$', f.cli("metrics").stdout, re.M)}
-    expected = {"committed_bytes": 6 * GIB, "resident_bytes": 6 * GIB, "host_bytes": 0, "pinned_bytes": GIB,
+    expected = {"committed_bytes": 6 * GIB, "resident_bytes": 6 * GIB, "host_bytes": 0, "hot_bytes": 0, "pinned_bytes": GIB,
                 "foreign_bytes": 5 * GIB, "limit_bytes": 16 * GIB, "refused_total": 1, "moved_bytes_total": 0, "held_seconds_total": 0}
     check(found == {k: str(v) for k, v in expected.items()}, f"{found}")
 

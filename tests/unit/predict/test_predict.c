@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which memory is named: words of parameters, copies, tables of pointers, tensor maps; and turns. */
+/* Which memory is named: words of parameters, copies, tables of pointers, tensor maps; and turns.
+ */
 #include "predict/args.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,8 +59,8 @@ static void a_word_names_its_block(void **state)
 static void others_name_nothing(void **state)
 {
 	struct fm_touch *t = make();
-	const uint64_t words[] = {0, 1, BASE - 1, BASE + PAGES * FM_TOUCH_PAGE, UINT64_MAX, AT(1),
-		AT(63)};
+	const uint64_t words[] = {
+		0, 1, BASE - 1, BASE + PAGES * FM_TOUCH_PAGE, UINT64_MAX, AT(1), AT(63)};
 
 	(void)state;
 	fm_touch_words(t, words, FM_ARRAY_LEN(words));
@@ -105,6 +106,19 @@ static void turns_pass(void **state)
 	assert_int_equal(fm_touch_turn(t), 5);
 	assert_true(fm_touch_known(t, fm_touch_since(t, 1)));
 	assert_false(fm_touch_known(t, fm_touch_since(t, 2)));
+	end(t);
+}
+
+static void what_is_kept_is_no_turn(void **state)
+{
+	struct fm_touch *t = make();
+
+	(void)state;
+	fm_touch_keep(t, AT(9));
+	fm_touch_keep(t, AT(1)); /* nothing is there */
+	fm_touch_keep(t, 7);
+	assert_true(named(t, 8));
+	assert_int_equal(fm_touch_turn(t), 2);
 	end(t);
 }
 
@@ -179,7 +193,11 @@ static void shapes_are_found_by_function(void **state)
 	assert_ptr_equal(fm_shapes_find(&shapes, (void *)0x2000), a);
 	assert_ptr_equal(fm_shapes_find(&shapes, (void *)0x3000), a);
 	assert_null(fm_shapes_find(&shapes, (void *)0x5000));
+	fm_shapes_unknown(&shapes, (void *)0x5000);
+	assert_ptr_equal(fm_shapes_find(&shapes, (void *)0x5000), FM_SHAPE_UNKNOWN);
+	fm_shapes_unknown(&shapes, NULL);
 	assert_int_equal(shape_of((void *)0x5000, NULL, 0)->n, 0);
+	assert_ptr_not_equal(shape_of((void *)0x6000, NULL, 0), FM_SHAPE_UNKNOWN);
 	fm_shapes_forget(&shapes);
 	assert_null(fm_shapes_find(&shapes, (void *)0x2000));
 	assert_null(shape_of((void *)(UINT64_MAX - 8), one, 1)); /* no handle is like that */
@@ -215,6 +233,34 @@ static void shapes_have_bounds(void **state)
 		assert_true(s || i > FM_SHAPES - 10);
 	}
 	fm_shapes_forget(&shapes);
+}
+
+/* --- words that are looked at later --- */
+
+static void count_word(void *sum, uint64_t word)
+{
+	*(uint64_t *)sum += word;
+}
+
+static void words_are_seen(void **state)
+{
+	static const size_t param[][2] = {{0, 4}, {8, 16}};
+	struct fm_shape_making m = {0};
+	uint64_t two[] = {5, 7}, sum = 0;
+	const struct fm_shape *s;
+	int number = 3;
+	void *params[] = {&number, two};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++)
+		fm_shape_add(&m, i, param[i][0], param[i][1]);
+	s = fm_shapes_put(&shapes, (void *)0x9000, &m);
+	fm_params_words(s, params, &maps, count_word, &sum);
+	assert_int_equal(sum, 12);
+	params[1] = NULL;
+	fm_params_words(s, params, &maps, count_word, &sum);
+	fm_buffer_words(two, 15, &maps, count_word, &sum);
+	assert_int_equal(sum, 17);
 }
 
 /* --- tables of pointers --- */
@@ -341,11 +387,13 @@ int main(void)
 		cmocka_unit_test(others_name_nothing),
 		cmocka_unit_test(a_copy_names_its_pages),
 		cmocka_unit_test(turns_pass),
+		cmocka_unit_test(what_is_kept_is_no_turn),
 		cmocka_unit_test(what_is_gone_is_not_named),
 		cmocka_unit_test(parameters_by_pointers),
 		cmocka_unit_test(parameters_in_a_buffer),
 		cmocka_unit_test(shapes_are_found_by_function),
 		cmocka_unit_test(many_functions),
+		cmocka_unit_test(words_are_seen),
 		cmocka_unit_test(a_table_names_what_it_points_at),
 		cmocka_unit_test(tables_of_tables),
 		cmocka_unit_test(too_many_pointers),

@@ -68,6 +68,14 @@
 
 /* --- memory that moves --- */
 
+/* [turns] Memory that was not named in so many turns is not in use. More: what a program has
+ * finished with stays on the device for longer. */
+#define FM_CU_NAMED_TURNS 3u
+/* [time] A program that does not come to a rest has turns of this length. Longer: it is seen later
+ * that it uses other memory. Shorter: memory that it uses in each of its steps seems not to be in
+ * use, if these are long. */
+#define FM_CU_NAMED_TURN (2 * FM_S)
+
 /* [bytes] Copies are made in pieces of this size. Larger: a copy of the program's waits longer for
  * the copy engine. */
 #define FM_CU_PIECE ((size_t)16 << 20)

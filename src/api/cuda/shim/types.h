@@ -40,6 +40,10 @@ struct CUmemcpyAttributes_st;
 struct CUmemDecompressParams_st;
 struct CUarrayMapInfo_st;
 struct CUDA_ARRAY_DESCRIPTOR_st;
+struct CUDA_RESOURCE_DESC_st;
+struct CUDA_RESOURCE_VIEW_DESC_st;
+struct CUDA_TEXTURE_DESC_st;
+struct CUtensorMap_st;
 struct CUDA_ARRAY_DESCRIPTOR_v1_st;
 struct CUDA_ARRAY3D_DESCRIPTOR_st;
 struct CUDA_ARRAY3D_DESCRIPTOR_v1_st;
@@ -151,6 +155,12 @@ enum { /* of an array */
 	FM_CU_ARRAY_SPARSE = 0x40,
 	FM_CU_ARRAY_DEFERRED = 0x80, /* its memory is mapped later */
 };
+
+struct fm_cu_texture {  /* CUDA_RESOURCE_DESC, what we read of it */
+	int type;       /* FM_CU_RESOURCE_* */
+	CUdeviceptr at; /* of linear memory, with rows or without */
+};
+enum { FM_CU_RESOURCE_LINEAR = 2, FM_CU_RESOURCE_PITCHED = 3 };
 
 enum { FM_CU_MEMORY_HOST = 1, FM_CU_MEMORY_UNIFIED = 4 }; /* CUmemorytype */
 

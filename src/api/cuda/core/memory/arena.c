@@ -28,8 +28,11 @@ static int init(struct fm_cu_arena *a)
 	 * blocks are reached from here. */
 	a->table = calloc(pages, sizeof(*a->table));
 	a->window.at = a->base + (pages - FM_CU_CHUNK_PAGES) * FM_CU_PAGE;
-	if (a->table && !fm_cu_places_init(&a->places, pages - FM_CU_CHUNK_PAGES))
-		return 0;
+	if (a->table && !fm_touch_init(&a->touch, a->base, pages * FM_CU_PAGE)) {
+		if (!fm_cu_places_init(&a->places, pages - FM_CU_CHUNK_PAGES))
+			return 0;
+		fm_touch_free(&a->touch);
+	}
 	free(a->table);
 	a->cu->mem_unreserve(a->base, a->size);
 	return -ENOMEM;
@@ -91,6 +94,7 @@ static void forget_blocks(struct fm_cu_arena *a)
 {
 	uintptr_t last = 0;
 
+	fm_touch_gone(&a->touch, 0, a->reached);
 	for (uint32_t i = 0; i < a->reached; i++) {
 		if (a->table[i] != last)
 			free((void *)(last & ~(uintptr_t)1));
@@ -131,6 +135,7 @@ void fm_cu_arena_destroy(struct fm_cu_arena *a)
 	fm_cu_arena_context_gone(a);
 	a->cu->mem_unreserve(a->base, a->size);
 	free(a->table);
+	fm_touch_free(&a->touch);
 	fm_cu_places_end(&a->places);
 	pthread_mutex_destroy(&a->lock);
 	free(a);
@@ -149,14 +154,11 @@ static void enter_pages(struct fm_cu_arena *a, struct fm_cu_paged *b, uintptr_t 
 		a->table[b->page + i] = value;
 }
 
-/* A block's own chunks follow each other in the list, for they were made under one lock. */
-static void end_own(struct fm_cu_arena *a, struct fm_cu_chunk *c, uint32_t pages)
+static void end_own(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
-	struct fm_cu_chunk *next;
-
-	for (uint32_t n; pages; pages -= n, c = next) {
-		n = c->pages;
-		next = fm_list_entry(c->all.next, struct fm_cu_chunk, all);
+	for (struct fm_cu_chunk *next; c; c = next) {
+		next = c->next;
+		c->next = NULL;
 		fm_cu_chunk_end(a, c);
 	}
 }
@@ -165,22 +167,20 @@ static void end_own(struct fm_cu_arena *a, struct fm_cu_chunk *c, uint32_t pages
 static int take_own(struct fm_cu_arena *a, struct fm_cu_paged *b)
 {
 	unsigned parts = (b->pages + FM_CU_CHUNK_PAGES - 1) / FM_CU_CHUNK_PAGES;
+	struct fm_cu_chunk **end = &b->chunk;
 	uint32_t done = 0, n;
 	int rc = fm_cu_places_take(&a->places, b->pages, parts, &b->page);
 
 	if (rc)
 		return -ENOMEM;
 	for (; done < b->pages && !rc; done += n) {
-		struct fm_cu_chunk *c;
-
 		n = FM_MIN(b->pages - done, FM_CU_CHUNK_PAGES);
-		c = fm_cu_chunk_new(a, b->page + done, n, false, &rc);
-		b->chunk = done ? b->chunk : c;
+		*end = fm_cu_chunk_new(a, b->page + done, n, false, &rc);
+		end = *end ? &(*end)->next : end;
 	}
 	if (!rc)
 		return 0;
-	if (done > n) /* the last one was not made */
-		end_own(a, b->chunk, done - n);
+	end_own(a, b->chunk); /* the last one was not made */
 	for (; done < b->pages; done += n) {
 		n = FM_MIN(b->pages - done, FM_CU_CHUNK_PAGES);
 		fm_cu_places_give(&a->places, b->page + done, n);
@@ -206,6 +206,7 @@ static int take_pages(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
 	b->at = a->base + b->page * FM_CU_PAGE;
 	b->id = fm_cu_block_ids(1);
 	enter_pages(a, b, (uintptr_t)b);
+	fm_touch_block(&a->touch, b->page, b->pages);
 	*at = b->at;
 	return 0;
 }
@@ -245,10 +246,11 @@ static int give_pages(struct fm_cu_arena *a, struct fm_cu_paged *b, CUdeviceptr 
 	if (!b || b->at != at)
 		return -EINVAL;
 	enter_pages(a, b, 0);
+	fm_touch_gone(&a->touch, b->page, b->pages);
 	if (b->chunk->slab)
 		fm_cu_slab_give(a, b->chunk, b->page, b->pages);
 	else
-		end_own(a, b->chunk, b->pages);
+		end_own(a, b->chunk);
 	free(b);
 	return 0;
 }
@@ -377,4 +379,26 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 			sums->host += (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;
 	}
 	pthread_mutex_unlock(&a->lock);
+}
+
+/* --- what is named --- */
+
+struct fm_touch *fm_cu_arena_touch(struct fm_cu_arena *a)
+{
+	return &a->touch;
+}
+
+uint64_t fm_cu_arena_hot(struct fm_cu_arena *a, uint32_t since)
+{
+	struct fm_cu_chunk *c;
+	uint64_t hot = 0;
+
+	if (!fm_touch_known(&a->touch, since))
+		return UINT64_MAX;
+	pthread_mutex_lock(&a->lock);
+	fm_list_each (c, &a->chunks, all)
+		if (!c->stays && fm_touch_last(&a->touch, c->page, c->pages) >= since)
+			hot += fm_cu_chunk_size(c);
+	pthread_mutex_unlock(&a->lock);
+	return hot;
 }

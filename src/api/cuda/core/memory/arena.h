@@ -12,6 +12,7 @@
 #include "api/cuda/core/driver.h"
 
 struct fm_cu_arena;
+struct fm_touch;
 
 /* Who counts what the device has to hold. claim: 0, or -ENOMEM if a limit does not allow that. 1:
  * it is counted, and the device is to have none of it, but the host. pinned: why it is, or 0. */
@@ -81,3 +82,9 @@ struct fm_cu_arena_sums {
 	uint64_t grain; /* the largest chunk that moves */
 };
 void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums);
+
+/* What the program's work names (predict/touch.h). It is there as long as the arena. */
+struct fm_touch *fm_cu_arena_touch(struct fm_cu_arena *a);
+/* Bytes of chunks that may move, and of which something was named in that turn or since;
+ * UINT64_MAX: it is not known of what. */
+uint64_t fm_cu_arena_hot(struct fm_cu_arena *a, uint32_t since);

@@ -5,6 +5,7 @@
 #include "chunk.h"
 #include "digests.h"
 #include "places.h"
+#include "predict/touch.h"
 #include <pthread.h>
 
 #define FM_CU_SMALL_MOST ((size_t)1 << 20) /* larger blocks take whole pages */
@@ -46,6 +47,7 @@ struct fm_cu_arena {
 	struct fm_cu_places places;
 	uintptr_t *table; /* for each page: a block of pages, or with the lowest bit a small page */
 	uint32_t reached; /* pages from here on were never in use */
+	struct fm_touch touch; /* what the program's work names of it */
 	struct fm_list chunks;
 	struct fm_cu_chunk window; /* flip.h: at the end of the addresses; no block is there */
 	bool borrows;   /* new chunks are memory of the host where the device has no room */

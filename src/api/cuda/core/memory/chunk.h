@@ -35,7 +35,8 @@ struct fm_cu_chunk {
 	bool borrowed;             /* what is made is memory of the host */
 	unsigned long long handle; /* if made */
 
-	bool slab;      /* dealt out by pages; else it belongs to one allocation */
+	bool slab;                /* dealt out by pages; else it belongs to one allocation, */
+	struct fm_cu_chunk *next; /* whose next one is this; NULL: it is the last, or a slab */
 	bool away;      /* the content is on the host; what is mapped, if anything, is not it */
 	bool lost;      /* nowhere, and not counted (lost.h) */
 	unsigned stays; /* nonzero: pinned for that reason, and never moved */

@@ -285,6 +285,49 @@ static int put_chunk(struct fm_cu_move *m, struct lane *l, struct fm_cu_chunk *c
 
 /* --- all chunks --- */
 
+/* A chunk, and when it was last named. */
+struct named {
+	struct fm_cu_chunk *chunk;
+	uint32_t last, place;
+};
+
+static int by_name(const void *left, const void *right)
+{
+	const struct named *a = left, *b = right;
+
+	if (a->last != b->last)
+		return a->last > b->last ? -1 : 1;
+	return a->place < b->place ? -1 : 1;
+}
+
+/* In the list those come first that are in use: they are to go out last, and to come in first. If
+ * there is no memory for it, the list stays as it is. */
+static void sort_chunks(struct fm_cu_arena *a)
+{
+	struct fm_cu_chunk *c;
+	struct named *list;
+	uint32_t n = 0;
+
+	pthread_mutex_lock(&a->lock);
+	fm_list_each (c, &a->chunks, all)
+		n++;
+	list = malloc((n + 1) * sizeof(*list));
+	n = 0;
+	fm_list_each (c, &a->chunks, all)
+		if (list) {
+			list[n] = (struct named){c, fm_touch_last(&a->touch, c->page, c->pages), n};
+			n++;
+		}
+	if (n)
+		qsort(list, n, sizeof(*list), by_name);
+	for (uint32_t i = 0; i < n; i++) {
+		fm_list_del(&list[i].chunk->all);
+		fm_list_add_tail(&a->chunks, &list[i].chunk->all);
+	}
+	pthread_mutex_unlock(&a->lock);
+	free(list);
+}
+
 /* A copy of what is on the device makes room for what is to go out. */
 static bool drop_a_copy(struct fm_cu_arena *a)
 {
@@ -545,6 +588,7 @@ int fm_cu_move_out(struct fm_cu_move *m)
 	if (!enter(m))
 		return -ECANCELED;
 	fm_cu_spares_drop(m->a);
+	sort_chunks(m->a);
 	rc = make_ready(m);
 	if (!rc)
 		rc = take_digests(m);
@@ -563,6 +607,7 @@ static int come(struct fm_cu_move *m, uint64_t share,
 	if (!enter(m))
 		return -ECANCELED;
 	m->digested = false;
+	sort_chunks(m->a);
 	m->left = share == UINT64_MAX ? share : fm_sub_sat(share, will_be_here(m->a));
 	rc = make_ready(m);
 	if (!rc)

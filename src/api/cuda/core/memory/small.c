@@ -39,6 +39,7 @@ static struct fm_cu_small *new_page(struct fm_cu_arena *a, unsigned each, int *r
 	s->each = each;
 	s->n = n;
 	a->table[s->page] = (uintptr_t)s | 1;
+	fm_touch_block(&a->touch, s->page, 1);
 	return s;
 }
 
@@ -81,6 +82,7 @@ int fm_cu_small_take(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
 	if (++s->used == s->n)
 		fm_list_del(&s->with_room);
 	*at = s->at + (CUdeviceptr)i * each;
+	fm_touch_word(&a->touch, *at);
 	return 0;
 }
 
@@ -102,6 +104,7 @@ int fm_cu_small_give(struct fm_cu_arena *a, struct fm_cu_small *s, CUdeviceptr a
 		return 0;
 	fm_list_del(&s->with_room);
 	a->table[s->page] = 0;
+	fm_touch_gone(&a->touch, s->page, 1);
 	fm_cu_slab_give(a, s->slab, s->page, 1);
 	free(s);
 	return 0;

@@ -6,6 +6,7 @@
  * driver has made of it. If the nodes of that one change, it may have kernels that do not wait, and
  * it is launched itself from then on.
  */
+#include "api/cuda/shim/managed/named.h"
 #include "api/cuda/shim/shim.h"
 #include "graph_read.h"
 #include <stdlib.h>
@@ -106,6 +107,8 @@ static bool instantiate(const struct calls *call, uint64_t flags, struct fm_cuda
 
 	if (!yes)
 		e->exec = NULL;
+	else if (fm_cuda_names())
+		fm_cuda_named_exec(e->exec, e->clone);
 	return yes;
 }
 
@@ -159,6 +162,8 @@ void fm_cuda_early_made(struct fm_cuda_early *e)
 
 void fm_cuda_early_end(struct fm_cuda_early *e)
 {
+	if (e->exec && fm_cuda_names())
+		fm_cuda_named_exec_ends(e->exec);
 	call_of("cuGraphExecDestroy", e->exec);
 	e->exec = NULL;
 }

@@ -62,7 +62,7 @@ FM_HOT bool fm_cuda_early(const struct fm_cu_launch_config *given, CUstream stre
 	a[c.n_attributes++] = (struct fm_cu_attribute){.id = FM_CU_LAUNCH_OVERLAPS, .value = {1}};
 	c.attributes = a;
 	c.stream = stream;
-	*rc = fm_cuda_driver()->launch(&c, f, params, extra);
+	*rc = NEXT(cuLaunchKernelEx, ((const void *)&c, f, params, extra));
 	/* If the error has another reason, the program's own call returns it, too. */
 	if (FM_LIKELY(*rc != FM_CU_ERROR_NOT_SUPPORTED && *rc != FM_CU_ERROR_INVALID_VALUE))
 		return true;

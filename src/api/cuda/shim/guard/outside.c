@@ -8,7 +8,7 @@
  *
  * Calls that name addresses otherwise have such a function, too: they wait while memory is out.
  */
-#include "api/cuda/shim/managed/managed.h"
+#include "api/cuda/shim/managed/named.h"
 #include "base/cancel.h"
 #include "guarded.h"
 #include "xqueue/rest.h"
@@ -181,6 +181,7 @@ static bool waits_for_end(const char *name)
 	}
 /* By the facts of the table. */
 #define IF_(...)
+#define IF_MAP(...)
 #define IF_NAMES(f, ...)                                           f(__VA_ARGS__)
 #define IF_NAMES_BY_HAND(f, ...)                                   f(__VA_ARGS__)
 #define IF_KERNEL_NODE(f, ...)                                     f(__VA_ARGS__)
@@ -203,7 +204,10 @@ static void *const outside[FM_CUDA_CALLS] = {
 
 void *fm_cuda_outside(enum fm_cuda_id id, void *next)
 {
-	if (!outside[id] || !fm_cuda_managed_wished())
+	if (!fm_cuda_managed_wished())
+		return next;
+	next = fm_cuda_named_outside(id, next);
+	if (!outside[id])
 		return next;
 	atomic_store(&real[id], fm_cuda_batch(id, next));
 	return outside[id];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Allocations of managed memory, and what ends with what. */
-#include "managed.h"
 #include "api/cuda/core/memory/able.h"
 #include "api/cuda/shim/guard/guarded.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
+#include "named.h"
 #include "xqueue/link.h"
 #include "xqueue/rest.h"
 #include <errno.h>
@@ -185,6 +185,7 @@ static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *a
 		return;
 	}
 	atomic_store(&m->arena, a);
+	fm_cuda_named_arena(m);
 	atomic_store(&fm_cuda_managed_any, true);
 	fm_cuda_managed_open(m);
 	if (atomic_load(&all.reached) <= (unsigned)at->dev)
@@ -590,6 +591,8 @@ void fm_cuda_managed_context_gone(CUcontext ctx)
 {
 	if (ctx)
 		fm_cuda_managed_each(one_gone, ctx);
+	if (ctx)
+		fm_cuda_named_unloaded();
 	if (ending)
 		fm_rest_call_end(fm_shim_has_client(), ending - 1);
 	ending = 0;
@@ -606,5 +609,6 @@ void fm_cuda_managed_fork_child(void)
 		atomic_store(&all.device[i].refused, false);
 	}
 	fm_cuda_managed_peers_fork_child();
+	fm_cuda_named_fork_child();
 	fm_cuda_mover_fork_child();
 }

@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/lockorder.h"
 #include "base/parse.h"
-#include "managed.h"
+#include "named.h"
 #include "xqueue/rest.h"
 #include "xqueue/tune.h"
 #include <errno.h>
@@ -274,6 +274,7 @@ static void move_one(struct fm_cuda_managed *m, void *arg)
 	rc = move ? g->move(m, move) : -ENOMEM;
 	g->rc = g->rc ? g->rc : rc;
 	fm_cuda_managed_tell(m);
+	fm_cuda_named_tell(m);
 }
 
 static int move_all(int (*move)(struct fm_cuda_managed *m, struct fm_cu_move *move))
@@ -460,6 +461,8 @@ static uint64_t go_out(struct fm_client *c)
 		fm_cuda_managed_trouble(FM_MEM_NO_REST);
 	if (rc)
 		return rc == -ECANCELED ? 0 : FM_CU_REST_AGAIN;
+	if (first)
+		fm_cuda_named_turn(); /* what is launched from now on is for the next one */
 	atomic_store(&moves.resting, true);
 	rc = move_all(move_out);
 	if (rc == -ECANCELED)
@@ -590,6 +593,7 @@ void fm_cuda_mover_look(struct fm_client *c)
 
 	if (!fm_cuda_manages() || c != fm_shim_has_client())
 		return;
+	fm_cuda_named_look();
 	wished = wish_now(c).sum;
 	if (wished == atomic_load(&moves.told) &&
 		(atomic_load(&moves.started) || !atomic_load(&fm_cuda_managed_mapped)))

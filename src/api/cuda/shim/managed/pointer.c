@@ -91,6 +91,7 @@ static bool answer(const struct asked *a, int attribute, void *data)
 	{                                               \
 		return NEXT(symbol, CALL_ARGS(params)); \
 	}
+#define OWN_MAP(...) /* named.c */
 #define OWN_WORDS_NODE(symbol, params)                  \
 	fm_cu_result symbol CALL_PARAMS(params)         \
 	{                                               \

@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Which memory a program uses is seen by what its calls name, on the fake driver; and whatever is not seen, the program
+computes what it is to compute."""
+import json
+import os
+import random
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import PATIENCE, Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, program
+
+MIB = 1 << 20
+BLOCK = 4 * MIB  # each is a chunk of its own
+SMALL = 6 * MIB  # what small blocks and tables take at most
+TURNS = 3  # after so many turns without being named memory is not in use
+
+
+class Sets(Program):
+    def do(self, *commands):
+        """Each is answered before the next is sent."""
+        for command in commands:
+            mark = self.mark()
+            self.tell(command)
+            self.line(command.split()[0], after=mark)
+
+    def ends(self):
+        self.do("check 0")
+        self.p.stdin.close()
+        check(self.wait() == 0, f"it ended with status {self.p.returncode}")
+
+
+def world(stack, blocks, **env):
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    fermata.env = cuda_env({**fermata.env, **env})
+    p = fermata.program([program("cuda_sets")], "--memory", cls=Sets)
+    p.line("ready")
+    fermata.knows(p.pid)
+    p.do(*["alloc 4"] * blocks)
+    return fermata, p
+
+
+def turn(fermata, p, *commands):
+    """It does that, and its memory goes out and comes in."""
+    p.do(*commands)
+    fermata.cli("suspend", "--out", "--wait", str(p.pid))
+    fermata.cli("resume", "--wait", str(p.pid))
+
+
+def hot(fermata, p):
+    """As it was at the end of the turn before."""
+    rows = json.loads(fermata.cli("ps", "--memory", "--json").stdout)
+    rows = rows["groups"] if isinstance(rows, dict) else rows
+    return next(r for r in rows if str(p.pid) in r["name"])["memory"][0]["hot_bytes"]
+
+
+def use(fermata, p, *commands):
+    """What is in use if nothing but that is done for long enough."""
+    for _ in range(TURNS):
+        turn(fermata, p, *commands)
+    return hot(fermata, p)
+
+
+def two_sets(stack):
+    fermata, p = world(stack, 4)
+    turn(fermata, p)
+    check(hot(fermata, p) >= 4 * BLOCK, "what is new is in use")
+    one = use(fermata, p, "direct 0", "direct 1")
+    check(2 * BLOCK <= one <= 2 * BLOCK + SMALL, f"{one / MIB} MiB are in use, not two blocks")
+    turn(fermata, p, "direct 2", "copy 3")
+    both = hot(fermata, p)
+    check(both >= 4 * BLOCK, f"{both / MIB} MiB are in use, not all four blocks")
+    other = use(fermata, p, "direct 2", "copy 3")
+    check(2 * BLOCK <= other <= 2 * BLOCK + SMALL, f"{other / MIB} MiB are in use, not the other two blocks")
+    head, line = (r.split() for r in fermata.cli("ps", "--memory").stdout.splitlines()[:2])
+    check(line[head.index("HOT")].endswith("M"), f"{line}")
+    p.do("texture 0")
+    with_texture = use(fermata, p, "direct 2")
+    check(2 * BLOCK <= with_texture <= 2 * BLOCK + SMALL, f"{with_texture / MIB} MiB are in use, not a block and a texture's")
+    p.ends()
+
+
+def all_ways(stack):
+    """Each way to name a block is seen, and adds one block to what is in use."""
+    fermata, p = world(stack, 7)
+    now = use(fermata, p, "direct 0")
+    check(BLOCK <= now <= BLOCK + SMALL, f"{now / MIB} MiB are in use, not one block")
+    ways = {"struct": ["struct 1"], "extra": ["extra 2"], "table": ["table 3", "through 0"], "map": ["map 4"],
+            "graph": ["graph 5", "play 0"], "graph that is changed": ["turn 6", "play 0"]}
+    done = []
+    for name, commands in ways.items():
+        done += [c for c in commands if c.split()[0] not in ("graph", "turn")]
+        turn(fermata, p, "direct 0", *commands, *done)
+        before, now = now, hot(fermata, p)
+        check(now is not None and before + BLOCK <= now, f"a {name} is not seen: {before / MIB} MiB in use, then {now / MIB}")
+    now = use(fermata, p, "direct 0", "play 0")
+    check(now <= 3 * BLOCK + SMALL, f"{now / MIB} MiB are in use, not one block and two of a graph")
+    p.ends()
+
+
+def hidden_pointers(stack):
+    """Nobody sees them, and the results are right whatever moves when."""
+    fermata, p = world(stack, 6)
+    rng = random.Random(7)
+    p.do("hide 5", "table 4", "graph 3")
+    now = use(fermata, p, "direct 0", "hidden 0")
+    check(now <= BLOCK + SMALL, f"{now / MIB} MiB are in use: what is hidden was seen")
+    for _ in range(4):
+        ways = rng.sample(["hidden 0", "through 0", "play 0", "struct 1", "map 2", "extra 2", "copy 1", "hide 4"], 5)
+        p.do(*ways)
+        turn(fermata, p, *reversed(ways))
+    p.ends()
+
+
+def not_known(stack):
+    """A driver that does not tell the sizes of parameters: all may be in use, and the program goes on."""
+    fermata, p = world(stack, 2, FAKE_CUDA_FAIL="cuFuncGetParamInfo@1/1=801")
+    turn(fermata, p, "direct 0")
+    check(hot(fermata, p) is None, f"{hot(fermata, p)} bytes are in use")
+    head, line = (r.split() for r in fermata.cli("ps", "--memory").stdout.splitlines()[:2])
+    check(line[head.index("HOT")] == "all", f"{line}")
+    p.ends()
+
+
+def without_rests(stack):
+    """A program that never rests has turns, too."""
+    fermata, p = world(stack, 3)
+
+    def used():
+        time.sleep(0.3)
+        p.do("direct 1")
+        h = hot(fermata, p)
+        return h is not None and BLOCK <= h <= BLOCK + SMALL
+
+    eventually("one block is in use", used, 4 * PATIENCE)
+    p.ends()
+
+
+if __name__ == "__main__":
+    main(two_sets, all_ways, hidden_pointers, not_known, without_rests)
