@@ -85,7 +85,8 @@ void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away
 void away_tell_client(struct memory *m, enum fm_mem_wish what)
 {
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
-		atomic_store(&m->ledger->device[i].share, what == FM_MEM_OUT ? 0 : UINT64_MAX);
+		m->row[i].share = what == FM_MEM_OUT ? 0 : UINT64_MAX;
+		atomic_store(&m->ledger->device[i].share, m->row[i].share);
 		atomic_store(&m->ledger->device[i].wish, (uint32_t)what);
 	}
 }

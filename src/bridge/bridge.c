@@ -75,8 +75,10 @@ void fm_bridge_free(struct fm_bridge *b)
 		fm_bridge_detach(b, c, b->now);
 	}
 	fm_sched_free(b->sched);
-	fm_list_each_safe (d, next_device, &b->devices, link)
+	fm_list_each_safe (d, next_device, &b->devices, link) {
+		planner_free(d);
 		free(d);
+	}
 	fm_list_each_safe (u, next_user, &b->users, link)
 		free(u);
 	free(b);
@@ -319,5 +321,6 @@ uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
 		fm_sched_tick(b->sched, now);
 		bridge_settle(b, now);
 	}
+	due = FM_MIN(due, b->demand_at);
 	return fm_list_empty(&b->recheck) ? FM_MIN(fm_sched_next(b->sched), due) : now;
 }

@@ -235,8 +235,11 @@ void fm_bridge_group_each_memory(struct fm_bridge_group *g,
 unsigned fm_bridge_group_pins(const struct fm_bridge_group *g, struct fm_mem_pin pins[FM_BPINS]);
 /* 0: not known, or not set. host: beyond it and the device's memory no limit can be set. device: a
  * device counts as having no more. */
+struct fm_mem_policy;
 struct fm_bridge_memory {
 	uint64_t host, device;
+	const struct fm_mem_policy *policy; /* NULL: the default */
+	bool overtime; /* a group computes on beside moves that are late for the next one */
 };
 /* Sets them, and lets each client ask again: the limits of users may have changed, too. */
 void fm_bridge_memory_settings(struct fm_bridge *b, const struct fm_bridge_memory *m);

@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that goes out because somebody needs the room, and comes in because its group has work. A
- * group goes as a whole, and is held by the core from the time when it is asked to go out until its
- * clients have said that all of it is in: it is not charged, the policy goes on choosing it, and
- * another runs meanwhile.
+ * group is held by the core from the time when it is asked to give memory up until its clients have
+ * said that all of it is in: it is not charged, the policy goes on choosing it, and another runs
+ * meanwhile. At rest it may have a part of its memory on the device: its shares.
  *
  * There are two needs. An allocation for which the driver has no memory waits in its program, until
  * others have made room or it is plain that they cannot (ledger.h, `lacks`). And a group whose
- * memory is out gets work. On each device one group comes in at a time: two that share the room
- * that is left would wait for each other.
+ * memory is out has its turn, or will have it: the planner moves memory for that before the turn
+ * comes, beside the group that runs (planner.h). What goes for either is no more than is needed.
  *
- * A group that has come in keeps its memory for a while even if another is chosen: for twice the
- * time in which it came in, and at least for KEEPS. Otherwise two groups could throw each other out
- * without running. The same holds for a group for whose allocation others went out.
+ * A group that has come in keeps its memory for as long as others have waited for that. Where the
+ * policy lets several run at once, for twice that time, and at least for PLANNER_KEEPS: otherwise
+ * two groups could throw each other out without running. The same holds for a group for whose
+ * allocation others went out.
  *
  * What clients say are claims. A false one can have groups put out that might have stayed, but
  * never for longer than they have no work, and it cannot keep one out: a group that needs its
  * memory is brought in even where by these figures there is no room, if nobody can go. The driver
  * has the last word.
  */
-#include "demand.h"
+#include "planner.h"
 #include <stdio.h>
 
 /* Between looks at memory that moves, and at groups that wait for others to give theirs up. */
 #define MOVING_LOOK  (2 * FM_MS)
 #define WAITING_LOOK (10 * FM_MS)
-/* The least time for which a group keeps its memory once that is in. */
-#define KEEPS (500 * FM_MS)
 /* A group that does not come to rest for so long, or whose memory does not move for so long once it
  * is at rest, counts as pinned, for the third time. */
 #define RESTS_WITHIN FM_S
@@ -42,8 +41,6 @@
 #define PROMISE_MOST FM_S
 /* For a group that comes in by hand others wait so long. */
 #define HAND_MOST (5 * FM_S)
-/* A group that comes in where the device is full: others are asked after this time. */
-#define FULL_AFTER (20 * FM_MS)
 
 void demand_kick(struct fm_bridge *b)
 {
@@ -78,24 +75,64 @@ static void put(struct fm_bridge_group *g, enum place place, uint64_t now)
 	g->demand.place = place;
 	g->demand.at = g->demand.moved_at = now;
 	g->demand.left = UINT64_MAX;
+	g->demand.for_lack = g->demand.stopped = false;
 }
 
-void demand_put_out(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why,
+static void tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group) {
+		struct memory *mem = demand_memory(m);
+
+		for (unsigned i = 0; mem && mem->managed && i < FM_LEDGER_DEVICES; i++)
+			atomic_store(&mem->ledger->device[i].wish, (uint32_t)what);
+		if (mem && mem->managed)
+			b->host.wake(m->client->ctx);
+	}
+}
+
+void demand_go_out(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why,
 	const struct fm_bridge_group *cause, uint64_t now)
 {
+	bool was_here = g->demand.place == PLACE_HERE;
+
 	put(g, PLACE_GOING, now);
-	g->demand.why = why;
-	g->demand.needs = demand_busy(g) ? now : 0;
-	snprintf(g->demand.cause, sizeof(g->demand.cause), "%s", cause ? cause->name : "");
-	hold(b, g, true, now);
+	if (was_here) {
+		g->demand.why = why;
+		g->demand.needs = demand_busy(g) ? now : 0;
+		snprintf(g->demand.cause, sizeof(g->demand.cause), "%s", cause ? cause->name : "");
+		hold(b, g, true, now);
+	}
+	tell(b, g, FM_MEM_OUT);
+}
+
+void demand_goes_on(struct fm_bridge_group *g, uint64_t now)
+{
+	put(g, PLACE_GOING, now);
+}
+
+/* All of it. */
+static void put_out(
+	struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why, uint64_t now)
+{
 	away_tell(b, g, FM_MEM_OUT);
+	demand_go_out(b, g, why, NULL, now);
+}
+
+void demand_stop(struct fm_bridge *b, struct fm_bridge_group *g, bool stop, uint64_t now)
+{
+	if (g->demand.stopped == stop)
+		return;
+	g->demand.stopped = stop;
+	hold(b, g, stop, now);
 }
 
 static void end_need(struct fm_bridge_group *g, uint64_t now)
 {
 	if (g->demand.needs)
 		g->demand.held += fm_sub_sat(now, g->demand.needs);
-	g->demand.needs = 0;
+	g->demand.needs = g->demand.due = 0;
 }
 
 static void is_here(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
@@ -107,9 +144,24 @@ static void is_here(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now
 	hold(b, g, false, now);
 }
 
+void demand_is_in(struct fm_bridge *b, struct fm_bridge_group *g, bool shared, uint64_t now)
+{
+	uint64_t took = g->demand.due ? now - g->demand.due : 0;
+	uint64_t keeps = took / 100 * b->memory.keep_percent;
+
+	is_here(b, g, now);
+	g->demand.keeps = now + (shared ? FM_MAX(2 * took, (uint64_t)PLANNER_KEEPS) : keeps);
+}
+
+void demand_bring_in(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	put(g, PLACE_COMING, now);
+	away_tell(b, g, FM_MEM_IN);
+}
+
 void demand_ends(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
-	if (g->demand.place == PLACE_HERE)
+	if (!demand_holds(g))
 		return;
 	end_need(g, now);
 	put(g, PLACE_HERE, now);
@@ -161,23 +213,66 @@ static bool takes_too_long(const struct demand *x, uint64_t now)
 	return now - x->at >= MOVES_MOST;
 }
 
+struct ways {
+	uint64_t out, in; /* bytes that the clients are told to move, and have not moved yet */
+};
+
+static struct ways ways_of(const struct fm_bridge_group *g)
+{
+	struct ways w = {0};
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++) {
+			const struct memory *mem = demand_memory(m);
+			const struct memory_row *r = &mem->row[i];
+			struct sizes s = demand_row(mem, r);
+			uint64_t share = demand_share(mem, r, &s);
+
+			if (!r->dev)
+				continue;
+			w.out = fm_add_sat(w.out, fm_sub_sat(s.here, share));
+			w.in = fm_add_sat(w.in, fm_sub_sat(share, s.here));
+		}
+	return w;
+}
+
+/* Its shares are what it has. */
+static void stays_as_it_is(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++) {
+			struct memory *mem = demand_memory(m);
+
+			mem->row[i].share = demand_row(mem, &mem->row[i]).here;
+			atomic_store(&mem->ledger->device[i].share, mem->row[i].share);
+		}
+	put(g, PLACE_OUT, now);
+	tell(b, g, FM_MEM_OUT);
+}
+
 static uint64_t follow_going(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
+	uint64_t left = ways_of(g).out;
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
-	if (!a.resident || a.trouble == FM_MEM_HOST_FULL) {
+	if (!left || a.trouble == FM_MEM_HOST_FULL) {
+		if (a.trouble == FM_MEM_HOST_FULL)
+			g->demand.apart = now + APART;
 		put(g, PLACE_OUT, now);
 		return now;
 	}
 	if (a.trouble < FM_MEM_DRIVER &&
-		progresses(&g->demand, a.resident, rests(g) ? MOVES_WITHIN : RESTS_WITHIN, now))
+		progresses(&g->demand, left, rests(g) ? MOVES_WITHIN : RESTS_WITHIN, now))
 		return now + MOVING_LOOK;
 	g->demand.apart =
 		now + (a.trouble >= FM_MEM_DRIVER || takes_too_long(&g->demand, now) ? APART_LONG
 										     : APART);
 	if (a.host)
-		put(g, PLACE_OUT, now);
+		stays_as_it_is(b, g, now);
 	else
 		is_here(b, g, now);
 	return now;
@@ -193,26 +288,42 @@ static bool others_wait(struct fm_bridge *b, const struct fm_bridge_group *but)
 	return false;
 }
 
+/* It makes room for others, and waits behind them. */
+static void step_back(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
+{
+	end_need(g, now);
+	g->demand.needs = now;
+	g->demand.apart = now + APART / 5;
+	if (g->demand.place != PLACE_COMING) {
+		stays_as_it_is(b, g, now);
+		return;
+	}
+	put(g, PLACE_GOING, now);
+	away_tell(b, g, FM_MEM_OUT);
+}
+
 /* One that does not come any further makes room for others, and waits again. */
 static uint64_t follow_coming(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
-	uint64_t took = now - g->demand.at;
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
 	if (!a.host) {
-		is_here(b, g, now);
-		g->demand.keeps = now + FM_MAX(2 * took, (uint64_t)KEEPS);
+		demand_is_in(b, g, true, now);
 		return now;
 	}
-	if (!progresses(&g->demand, a.host, RESTS_WITHIN, now) && others_wait(b, g)) {
-		put(g, PLACE_GOING, now);
-		end_need(g, now);
-		g->demand.needs = now; /* behind the others */
-		g->demand.apart = now + APART / 5;
-		away_tell(b, g, FM_MEM_OUT);
-	}
+	if (!progresses(&g->demand, a.host, RESTS_WITHIN, now) && others_wait(b, g))
+		step_back(b, g, now);
 	return now + MOVING_LOOK;
+}
+
+/* Its turn has come: what is missing has to become less, and not for ever. */
+static bool comes_further(struct demand *x, uint64_t missing, uint64_t now)
+{
+	if (missing < x->left)
+		x->moved_at = now;
+	x->left = FM_MIN(x->left, missing);
+	return now - x->moved_at < RESTS_WITHIN && (!x->due || now - x->due < MOVES_MOST);
 }
 
 static uint64_t follow_out(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
@@ -221,12 +332,17 @@ static uint64_t follow_out(struct fm_bridge *b, struct fm_bridge_group *g, uint6
 
 	fm_bridge_group_away(g, &a);
 	/* Nothing of it comes in if its contexts have died. */
-	if (!a.processes || (a.trouble == FM_MEM_DRIVER && !demand_missing(g, NULL))) {
+	if (!a.processes || a.trouble >= FM_MEM_PINNED_ALL ||
+		(a.trouble == FM_MEM_DRIVER && !demand_missing(g, NULL))) {
 		is_here(b, g, now);
 		return now;
 	}
 	if (!g->demand.needs && demand_busy(g))
 		g->demand.needs = now;
+	if (!ways_of(g).in)
+		g->demand.moved_at = now;
+	else if (!comes_further(&g->demand, demand_missing(g, NULL), now) && others_wait(b, g))
+		step_back(b, g, now);
 	return g->demand.needs ? now + WAITING_LOOK : FM_NEVER;
 }
 
@@ -237,10 +353,12 @@ static bool adopt(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
-	if (!a.host || g->away != FM_MEM_STAY)
+	if (!a.host || g->away != FM_MEM_STAY || a.trouble >= FM_MEM_PINNED_ALL)
 		return false;
-	demand_put_out(b, g, FM_OUT_DEMAND, NULL, now);
+	hold(b, g, true, now);
+	g->demand.why = FM_OUT_DEMAND;
 	g->demand.needs = now;
+	stays_as_it_is(b, g, now);
 	return true;
 }
 
@@ -258,7 +376,7 @@ static uint64_t follow_here(struct fm_bridge *b, struct fm_bridge_group *g, uint
 	at = demand_idle_since(g, now) + after;
 	if (at > now)
 		return at;
-	demand_put_out(b, g, FM_OUT_IDLE, NULL, now);
+	put_out(b, g, FM_OUT_IDLE, now);
 	return now + MOVING_LOOK;
 }
 
@@ -285,7 +403,7 @@ static void answer(struct memory *m, struct memory_row *r, bool room, uint64_t b
 	r->promised = bytes;
 	r->promised_until = room ? now + PROMISE_MOST : 0;
 	if (room && m->client->first.group)
-		m->client->first.group->demand.keeps = now + KEEPS;
+		m->client->first.group->demand.keeps = now + PLANNER_KEEPS;
 	r->lack_at = 0;
 }
 
@@ -369,104 +487,27 @@ static uint64_t serve_lacks(struct fm_bridge *b, const struct bdevice *d, uint64
 
 /* --- groups that come in --- */
 
-/* By hand it has all the time that it takes, but others do not wait for it as long. */
-static bool is_awaited(const struct fm_bridge_group *g, uint64_t now)
+bool demand_is_awaited(const struct fm_bridge_group *g, uint64_t now)
 {
 	return g->away == FM_MEM_STAY || now - g->coming_since < HAND_MOST;
 }
 
-static struct fm_bridge_group *coming_on(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
+/* Is somebody on the way out for an allocation? Then the rest of them wait. */
+static bool makes_room_on(struct fm_bridge *b, const struct bdevice *d)
 {
 	struct fm_bridge_group *g;
 
 	fm_list_each (g, &b->groups, link)
-		if (demand_comes_in(g) && demand_missing(g, d) && is_awaited(g, now))
-			return g;
-	return NULL;
-}
-
-/* That which the policy has chosen, or else that which has waited longest. */
-static struct fm_bridge_group *next_on(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
-{
-	struct fm_bridge_group *g, *next = NULL;
-
-	fm_list_each (g, &b->groups, link) {
-		if (g->demand.place != PLACE_OUT || !g->demand.needs || g->demand.apart > now ||
-			!demand_missing(g, d))
-			continue;
-		if (demand_chosen(g, d))
-			return g;
-		if (!next || g->demand.needs < next->demand.needs)
-			next = g;
-	}
-	return next;
-}
-
-static uint64_t serve_coming(
-	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
-{
-	uint64_t bytes = demand_missing(g, d),
-		 lack = fm_sub_sat(demand_used(b, d, now), memory_capacity(b, d));
-	struct need need = {b, g, d, .want = bytes, .now = now};
-	struct fm_bridge_away a;
-
-	lack = FM_MIN(lack, bytes);
-	need.least = FM_MAX(lack, UINT64_C(1));
-	fm_bridge_group_away(g, &a);
-	if (a.trouble == FM_MEM_DEVICE_FULL && now - g->demand.at >= FULL_AFTER)
-		demand_choose(&need);
-	return now + MOVING_LOOK;
-}
-
-static void bring_in(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
-{
-	put(g, PLACE_COMING, now);
-	away_tell(b, g, FM_MEM_IN);
-}
-
-/* By the figures the device must have room for it; unless no group could ever go. */
-static uint64_t serve_next(
-	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
-{
-	uint64_t bytes = demand_missing(g, d), used = demand_used(b, d, now);
-	uint64_t lack = fm_sub_sat(used + bytes, memory_capacity(b, d));
-	struct need need = {b, g, d, .now = now};
-
-	lack = FM_MIN(lack, bytes);
-	need.want = need.least = lack;
-	if (lack && demand_choose(&need))
-		return now + MOVING_LOOK;
-	if (lack && (need.when != FM_NEVER || need.later))
-		return FM_MIN(need.when, now + WAITING_LOOK);
-	bring_in(b, g, now);
-	return now + MOVING_LOOK;
-}
-
-static bool goes_out_on(struct fm_bridge *b, const struct bdevice *d)
-{
-	struct fm_bridge_group *g;
-
-	fm_list_each (g, &b->groups, link)
-		if (g->demand.place == PLACE_GOING && demand_sizes(g, d).here)
+		if (g->demand.place == PLACE_GOING && g->demand.for_lack && demand_sizes(g, d).here)
 			return true;
 	return false;
 }
 
-static uint64_t serve(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
+static uint64_t serve(struct fm_bridge *b, struct bdevice *d, uint64_t now)
 {
-	struct fm_bridge_group *g;
-	uint64_t due;
+	uint64_t due = makes_room_on(b, d) ? now + MOVING_LOOK : serve_lacks(b, d, now);
 
-	if (goes_out_on(b, d))
-		return now + MOVING_LOOK;
-	due = serve_lacks(b, d, now);
-	if (goes_out_on(b, d))
-		return due;
-	g = coming_on(b, d, now);
-	if (g)
-		return FM_MIN(due, serve_coming(b, g, d, now));
-	g = next_on(b, d, now);
-	return g ? FM_MIN(due, serve_next(b, g, d, now)) : due;
+	return FM_MIN(due, planner_run(b, d, now));
 }
 
 uint64_t demand_run(struct fm_bridge *b, uint64_t now)
@@ -477,6 +518,7 @@ uint64_t demand_run(struct fm_bridge *b, uint64_t now)
 
 	if (now < b->demand_at)
 		return b->demand_at;
+	b->demand_at = FM_NEVER;
 	fm_list_each (g, &b->groups, link) {
 		uint64_t at = follow(b, g, now);
 
@@ -485,7 +527,8 @@ uint64_t demand_run(struct fm_bridge *b, uint64_t now)
 	}
 	fm_list_each (d, &b->devices, link)
 		due = FM_MIN(due, serve(b, d, now));
-	b->demand_at = FM_MAX(due, now + 1);
+	/* What was held or let go meanwhile may have changed what there is to do. */
+	b->demand_at = FM_MAX(FM_MIN(due, b->demand_at), now + 1);
 	return b->demand_at;
 }
 

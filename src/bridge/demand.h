@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What demand.c (which group's memory is where) and need.c (what is needed, and which groups may
- * go) share.
+/* What demand.c (which group's memory is where), need.c (what allocations need, and which groups
+ * may go for them) and planner.c (whose memory is where by turns) share.
  */
 #pragma once
 #include "internal.h"
@@ -26,6 +26,12 @@ static inline int64_t demand_hint(const struct fm_bridge_group *g, enum fm_hint 
 	return fm_sched_group_hints(g->sgroup)->value[h];
 }
 
+/* Of a row, bounded. */
+struct sizes demand_row(const struct memory *m, const struct memory_row *r);
+/* Of a row: what it will have on the device, once the client has done what it is told. */
+uint64_t demand_share(const struct memory *m, const struct memory_row *r, const struct sizes *s);
+/* What its allocation that waits is to have. */
+uint64_t demand_promised(const struct memory *m, const struct memory_row *r, uint64_t now);
 /* Of a group on one device; d NULL: on all. */
 struct sizes demand_sizes(const struct fm_bridge_group *g, const struct bdevice *d);
 uint64_t demand_missing(const struct fm_bridge_group *g, const struct bdevice *d);
@@ -38,6 +44,14 @@ bool demand_comes_in(const struct fm_bridge_group *g);
 /* An allocation waits for room, or a call waits for memory that is out. */
 bool demand_wants(const struct fm_bridge_group *g);
 bool demand_busy(const struct fm_bridge_group *g);
+bool demand_has_work(const struct ent *e);
+/* An allocation waits for an answer. */
+bool demand_lacks(const struct fm_bridge_group *g);
+/* By its hint, or because a process of it works for another group, too. */
+bool demand_pins(const struct fm_bridge_group *g);
+int64_t demand_rank(const struct fm_bridge_group *g);
+/* By hand it has all the time that it takes, but others do not wait for it as long. */
+bool demand_is_awaited(const struct fm_bridge_group *g, uint64_t now);
 /* The end of the last work of a group that has none now. */
 uint64_t demand_idle_since(const struct fm_bridge_group *g, uint64_t now);
 /* Does the group's memory stay, whatever happens? Whether it is `apart' is not looked at. */
@@ -62,6 +76,15 @@ struct need {
 /* True: somebody goes out. */
 bool demand_choose(struct need *need);
 
-/* demand.c */
-void demand_put_out(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why,
+/* demand.c. The group's rows have their shares already, and it goes out as far as they say. */
+void demand_go_out(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_bridge_out why,
 	const struct fm_bridge_group *cause, uint64_t now);
+/* It is out, and has lost some of its shares. */
+void demand_goes_on(struct fm_bridge_group *g, uint64_t now);
+/* All of it is in, so it goes on. It keeps its memory for as long as others have waited for that;
+ * shared: for longer. */
+void demand_is_in(struct fm_bridge *b, struct fm_bridge_group *g, bool shared, uint64_t now);
+/* All of it is to come in, whether there is room or not. */
+void demand_bring_in(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now);
+/* It is held although its memory is in, or no longer. */
+void demand_stop(struct fm_bridge *b, struct fm_bridge_group *g, bool stop, uint64_t now);

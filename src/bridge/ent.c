@@ -145,6 +145,7 @@ static void ent_gate(void *ctx, void *data, bool open, const char *reason, uint6
 			client_dirty(b, q->client);
 	}
 	note_gate(b, e, open, reason, now);
+	planner_kick(b, e->dev);
 }
 
 /* When a queue came to rest. A device that waits at the gate reports no time, so it is now. */

@@ -43,6 +43,14 @@ struct bdevice {
 	uint64_t round;      /* the last fm_bridge.round that looked at it */
 	unsigned background; /* processes of groups with a priority below 0: 0, 1, or 2 for more */
 	struct ent *first;   /* the entity that never waits for another, or NULL */
+
+	/* planner.c */
+	struct planner *planner; /* NULL: no memory of it has ever moved */
+	bool tight;              /* memory is missing: what is chosen, and what runs, matters */
+	/* Time in which the device stood still because memory was missing, and in which memory
+	 * moved beside a group that ran; up to clock_at, and what counts from then on. */
+	uint64_t exposed, hidden, clock_at;
+	bool stands, hides;
 };
 
 /* One group on one device. */
@@ -95,6 +103,7 @@ struct memory_row {
 	uint32_t lacking;
 	uint64_t lack_at, promised, promised_until;
 	bool lack_moved, lack_again;
+	uint64_t share;                            /* what its ledger says */
 	uint64_t refused, went_out, came_in, kept; /* as last read, never falling */
 };
 
@@ -114,7 +123,8 @@ struct memory_past {
 	uint64_t refused, went_out, came_in, kept;
 };
 
-/* Where the memory of a group is by demand (demand.c). */
+/* Where the memory of a group is by demand (demand.c). OUT: it is at rest, and has its shares.
+ * GOING: the same, and more than that is on the device. */
 enum place { PLACE_HERE, PLACE_GOING, PLACE_OUT, PLACE_COMING };
 struct demand {
 	enum place place;
@@ -124,6 +134,9 @@ struct demand {
 	uint64_t keeps;          /* its memory stays until then, unless it is idle */
 	uint64_t apart;          /* until then it is asked for nothing */
 	uint64_t needs;          /* it waits for its memory since then; 0: it does not */
+	uint64_t due;            /* its turn has come then, and memory is missing; 0: not so */
+	bool for_lack;           /* it goes out for an allocation */
+	bool stopped;            /* its memory is here, and the room for another's is needed */
 	uint64_t held;           /* it has waited for so long before */
 	char cause[FM_NAME_MAX]; /* the group that needed the room, or "" */
 };
@@ -270,7 +283,16 @@ void demand_joined(struct fm_bridge *b, struct member *m);
 enum fm_mem_wish demand_wish(const struct fm_bridge_group *g);
 static inline bool demand_holds(const struct fm_bridge_group *g)
 {
-	return g->demand.place != PLACE_HERE;
+	return g->demand.place != PLACE_HERE || g->demand.stopped;
+}
+/* planner.c. Returns when to call again. */
+uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now);
+void planner_free(struct bdevice *d);
+/* A gate has changed, or the choice. */
+static inline void planner_kick(struct fm_bridge *b, const struct bdevice *d)
+{
+	if (d->tight)
+		demand_kick(b);
 }
 /* Deals the entity's device time out to its queues, up to now. Returns that time. */
 uint64_t ent_deal(struct ent *e, uint64_t now);

@@ -10,7 +10,7 @@
 
 /* --- sizes --- */
 
-static struct sizes row_sizes(const struct memory *m, const struct memory_row *r)
+struct sizes demand_row(const struct memory *m, const struct memory_row *r)
 {
 	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
 	struct sizes s = {.all = demand_most(CLAIM(row->claimed))};
@@ -38,7 +38,7 @@ struct sizes demand_sizes(const struct fm_bridge_group *g, const struct bdevice 
 			struct sizes s = {0};
 
 			if (r->dev && (!d || r->dev == d))
-				s = row_sizes(demand_memory(m), r);
+				s = demand_row(demand_memory(m), r);
 			sum.all += s.all;
 			sum.movable += s.movable;
 			sum.here += s.here;
@@ -64,7 +64,24 @@ bool demand_comes_in(const struct fm_bridge_group *g)
 	return (g->away != FM_MEM_STAY ? g->away : demand_wish(g)) == FM_MEM_IN;
 }
 
-/* What the device is taken to be full with. A group that comes in will have all of its memory. */
+uint64_t demand_share(const struct memory *m, const struct memory_row *r, const struct sizes *s)
+{
+	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
+
+	/* A chunk that does not fit into the share stays where it is. */
+	return CLAIM(row->reached) == r->share ? s->here : FM_MIN(r->share, s->movable);
+}
+
+uint64_t demand_promised(const struct memory *m, const struct memory_row *r, uint64_t now)
+{
+	uint64_t lacks = demand_most(CLAIM(m->ledger->device[r - m->row].lacks));
+
+	if (r->lack_at && r->lack_moved)
+		return FM_MIN(lacks, r->capacity);
+	return r->promised_until > now && lacks ? r->promised : 0;
+}
+
+/* What the device is taken to be full with. */
 uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
 {
 	struct fm_bridge_client *c;
@@ -77,19 +94,18 @@ uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
 
 			if (r->dev != d)
 				continue;
-			s = row_sizes(c->memory, r);
-			sum += c->first.group && demand_is_out(c->first.group)
-				       ? s.all - s.movable + s.here
-				       : s.all;
-			if (r->promised_until > now && CLAIM(c->memory->ledger->device[i].lacks))
-				sum += r->promised;
+			s = demand_row(c->memory, r);
+			sum += s.all;
+			if (c->first.group && demand_is_out(c->first.group))
+				sum -= s.movable - FM_MAX(s.here, demand_share(c->memory, r, &s));
+			sum += demand_promised(c->memory, r, now);
 		}
 	return sum;
 }
 
 /* --- which groups may go --- */
 
-static bool has_work(const struct ent *e)
+bool demand_has_work(const struct ent *e)
 {
 	const struct queue *q;
 
@@ -114,6 +130,23 @@ bool demand_wants(const struct fm_bridge_group *g)
 	return false;
 }
 
+bool demand_lacks(const struct fm_bridge_group *g)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++)
+			if (demand_memory(m)->row[i].lack_at &&
+				CLAIM(demand_memory(m)->ledger->device[i].lacks))
+				return true;
+	return false;
+}
+
+bool demand_pins(const struct fm_bridge_group *g)
+{
+	return demand_hint(g, FM_HINT_MEMORY_PIN) || away_other(g);
+}
+
 bool demand_busy(const struct fm_bridge_group *g)
 {
 	const struct member *m;
@@ -123,7 +156,7 @@ bool demand_busy(const struct fm_bridge_group *g)
 		if (m->segments)
 			return true;
 	fm_list_each (e, &g->ents, in_group)
-		if (has_work(e))
+		if (demand_has_work(e))
 			return true;
 	return demand_wants(g);
 }
@@ -163,7 +196,7 @@ static void look_at_state(struct victim *v, const struct fm_bridge_group *g, uin
 	v->since = g->demand.at;
 	fm_list_each (e, &g->ents, in_group) {
 		v->since = later(v->since, e->closed_at, 0);
-		if (e->gate_open && has_work(e))
+		if (e->gate_open && demand_has_work(e))
 			v->state = VICTIM_RUNS;
 	}
 }
@@ -174,13 +207,13 @@ bool demand_stays(const struct fm_bridge_group *g, const struct bdevice *d, uint
 	int64_t request = demand_hint(g, FM_HINT_MEMORY_REQUEST);
 	struct fm_bridge_away a;
 
-	if (g->demand.place != PLACE_HERE || g->away != FM_MEM_STAY ||
-		demand_hint(g, FM_HINT_MEMORY_PIN))
+	if ((g->demand.place != PLACE_HERE && g->demand.place != PLACE_OUT) ||
+		g->away != FM_MEM_STAY || demand_pins(g))
 		return true;
 	if (d && request > 0 && demand_sizes(g, d).all <= (uint64_t)request)
 		return true;
 	fm_bridge_group_away(g, &a);
-	return !a.processes || !a.resident || a.trouble >= FM_MEM_PINNED_ALL || away_other(g);
+	return !a.processes || !a.resident || a.trouble >= FM_MEM_PINNED_ALL;
 }
 
 /* Has the policy chosen the group on that device, although it is held? */
@@ -194,7 +227,7 @@ bool demand_chosen(const struct fm_bridge_group *g, const struct bdevice *d)
 	return false;
 }
 
-static int64_t rank_of(const struct fm_bridge_group *g)
+int64_t demand_rank(const struct fm_bridge_group *g)
 {
 	return fm_list_empty(&g->ents) ? demand_hint(g, FM_HINT_PRIORITY) : group_rank(g);
 }
@@ -205,7 +238,7 @@ static int64_t rank_of(const struct fm_bridge_group *g)
 static bool goes_before(const struct fm_bridge_group *g, const struct fm_bridge_group *runs,
 	const struct bdevice *d)
 {
-	int64_t mine = rank_of(g), other = rank_of(runs);
+	int64_t mine = demand_rank(g), other = demand_rank(runs);
 	struct fm_decision c;
 
 	fm_sched_dev_decision(d->sdev, &c);
@@ -222,6 +255,8 @@ static unsigned find_victims(struct need *need, struct victim *v)
 	fm_list_each (g, &need->b->groups, link) {
 		struct victim *is = &v[n];
 
+		if (g->demand.place == PLACE_GOING) /* it makes room just now */
+			need->later = fm_add_sat(need->later, demand_sizes(g, need->d).here);
 		if (n == VICTIMS_MOST || g == need->g || demand_stays(g, need->d, need->now))
 			continue;
 		if (g->demand.apart > need->now && g->demand.apart > need->patience)
@@ -240,10 +275,32 @@ static unsigned find_victims(struct need *need, struct victim *v)
 	return n;
 }
 
-/* True: somebody goes out. */
+/* So much of the group's memory goes, or all of it that is there. */
+static void take_from(struct need *need, struct fm_bridge_group *g, uint64_t bytes)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++) {
+			struct memory *mem = demand_memory(m);
+			struct memory_row *r = &mem->row[i];
+			uint64_t here = demand_row(mem, r).here, take = FM_MIN(here, bytes);
+
+			if (r->dev != need->d || !mem->managed)
+				continue;
+			bytes -= take;
+			r->share = here - take;
+			atomic_store(&mem->ledger->device[i].share, r->share);
+		}
+	demand_go_out(need->b, g, FM_OUT_DEMAND, need->g, need->now);
+	g->demand.for_lack = true;
+}
+
+/* True: somebody goes out. Of the last of them only what is needed. */
 bool demand_choose(struct need *need)
 {
 	FM_CLEAN_FREE struct victim *v = calloc(VICTIMS_MOST, sizeof(*v));
+	uint64_t got;
 	unsigned n;
 
 	need->when = FM_NEVER;
@@ -251,10 +308,17 @@ bool demand_choose(struct need *need)
 	if (!v)
 		return false;
 	n = find_victims(need, v);
-	if (!victims_choose(v, n, need->want, need->least, need->now, &need->when))
+	got = victims_choose(v, n, need->want, need->least, need->now, &need->when);
+	if (!got)
 		return false;
-	for (unsigned i = 0; i < n; i++)
-		if (v[i].goes)
-			demand_put_out(need->b, v[i].group, FM_OUT_DEMAND, need->g, need->now);
+	for (unsigned i = n; i-- > 0;) {
+		uint64_t stays = FM_MIN(fm_sub_sat(got, need->want), v[i].bytes);
+
+		if (!v[i].goes)
+			continue;
+		got -= stays;
+		if (stays < v[i].bytes)
+			take_from(need, v[i].group, v[i].bytes - stays);
+	}
 	return true;
 }

@@ -18,9 +18,20 @@ static struct fm_ledger *give_ledger(struct world *w, struct client *c, uint64_t
 	return l;
 }
 
+/* IN: more of it is to come in, early or for good. */
 static enum fm_mem_wish wish(const struct fm_ledger *l)
 {
-	return (enum fm_mem_wish)atomic_load(&l->device[0].wish);
+	const struct fm_ledger_device *d = &l->device[0];
+
+	if (atomic_load(&d->wish) == FM_MEM_OUT &&
+		atomic_load(&d->share) > atomic_load(&d->resident))
+		return FM_MEM_IN;
+	return (enum fm_mem_wish)atomic_load(&d->wish);
+}
+
+static uint64_t share(const struct fm_ledger *l)
+{
+	return atomic_load(&l->device[0].share);
 }
 
 static void mem_bell(struct world *w, struct client *c)
@@ -29,16 +40,22 @@ static void mem_bell(struct world *w, struct client *c)
 	pass(w, 0);
 }
 
+static void has_on_device(struct fm_ledger *l, uint64_t bytes)
+{
+	atomic_store(&l->device[0].resident, bytes);
+	atomic_store(&l->device[0].host, atomic_load(&l->device[0].kind[FM_MEM_MOVABLE]) - bytes);
+}
+
+/* It does what it is told. */
 static void went_out(struct fm_ledger *l)
 {
-	atomic_store(&l->device[0].host, atomic_load(&l->device[0].resident));
-	atomic_store(&l->device[0].resident, 0);
+	has_on_device(l, FM_MIN(share(l), atomic_load(&l->device[0].resident)));
+	atomic_store(&l->device[0].reached, share(l));
 }
 
 static void came_in(struct fm_ledger *l)
 {
-	atomic_store(&l->device[0].resident, atomic_load(&l->device[0].host));
-	atomic_store(&l->device[0].host, 0);
+	has_on_device(l, atomic_load(&l->device[0].kind[FM_MEM_MOVABLE]));
 	atomic_store(&l->device[0].misses, 0);
 }
 
@@ -165,6 +182,13 @@ static void more_goes_where_the_driver_still_refuses(void **state)
 	number = fm_ledger_lack(&z->device[0], 200);
 	mem_bell(w, &w->z);
 	assert_int_equal(wish(a), FM_MEM_OUT);
+	assert_int_equal(share(a), 100);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(answer(z, number), 1);
+	number = fm_ledger_lack(&z->device[0], 200);
+	mem_bell(w, &w->z);
+	assert_int_equal(share(a), 0);
 	went_out(a);
 	pass(w, 10 * FM_MS);
 	assert_int_equal(answer(z, number), 1);

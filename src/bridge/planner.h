@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which memory of a device is where, by turns: the ledgers and the core's forecast as a world of
+ * src/mem, and its plan as shares, wishes and holds.
+ *
+ * planner_world.c makes the world, planner_turns.c its turns, planner.c does what the plan says.
+ */
+#pragma once
+#include "demand.h"
+#include "mem/mem.h"
+
+#define PLANNER_TURNS   64
+#define PLANNER_EXTENTS 32768 /* of a device */
+
+/* A group has its memory for so long before it gives way to another one that has its turn at the
+ * same time. */
+#define PLANNER_KEEPS (500 * FM_MS)
+
+struct planned_client {
+	struct fm_bridge_client *client;
+	struct memory_row *row;
+	uint64_t here, missing; /* of its movable memory; missing: to be brought in */
+	uint64_t share;         /* what it will have; and once the plan is made, is to have */
+};
+
+struct planned_group {
+	struct fm_bridge_group *group;
+	unsigned client, clients; /* its first, and how many */
+	uint64_t missing;
+	bool goes; /* the plan takes memory from it */
+	bool turn; /* its turn has come */
+};
+
+struct planner {
+	struct fm_mem_world w;
+	struct fm_mem_plan plan;
+	struct planned_group *of; /* as w.group */
+	struct planned_client *client;
+	struct fm_extent *extent;
+	struct fm_mem_group *group;
+	struct fm_mem_turn turn[PLANNER_TURNS];
+	struct fm_sturn sturn[PLANNER_TURNS];
+	unsigned extents_room, groups_room, clients_room;
+	uint64_t period; /* the millisecond of the last plan, */
+	unsigned plans;  /* and how many there were in it */
+	bool shared; /* several have their turn at once, and give way to each other */
+
+	/* Of the link, bytes a second: what has come in since then. */
+	uint64_t rate, rate_at, rate_in;
+	uint64_t unseen; /* bytes that somebody has whom nobody knows */
+	uint64_t unseen_at;
+};
+
+/* 0, or -ENOMEM. *tight: something is missing, or has no room: a plan is needed. */
+int planner_world(struct fm_bridge *b, struct bdevice *d, bool *tight);
+int planner_turns(struct bdevice *d);
