@@ -47,8 +47,8 @@ static int make(struct fm_bridge *b, struct bdevice *d)
 	p->w.slack = SLACK;
 	if (!p->rate)
 		p->rate = RATE;
-	p->w.link = (struct fm_mem_link){
-		.in = p->rate, .out = p->rate, .both = p->rate + p->rate / 2};
+	p->w.link =
+		(struct fm_mem_link){.in = p->rate, .out = p->rate, .both = p->rate + p->rate / 2};
 	return 0;
 }
 
@@ -62,8 +62,7 @@ static uint64_t came_in(const struct planner *p)
 		const struct planned_client *c = &p->client[i];
 		const struct fm_ledger *l = c->client->memory->ledger;
 
-		sum = fm_add_sat(
-			sum, CLAIM(l->device[c->row - c->client->memory->row].came_in));
+		sum = fm_add_sat(sum, CLAIM(l->device[c->row - c->client->memory->row].came_in));
 	}
 	return sum;
 }
@@ -185,9 +184,8 @@ static void put_out(struct fm_bridge *b, struct planner *p, struct planned_group
 		const struct planned_client *c = &p->client[k];
 
 		c->row->share = c->share;
-		atomic_store(&c->client->memory->ledger
-				      ->device[c->row - c->client->memory->row]
-				      .share,
+		atomic_store(
+			&c->client->memory->ledger->device[c->row - c->client->memory->row].share,
 			c->share);
 	}
 	demand_go_out(b, of->group, FM_OUT_DEMAND, cause != of->group ? cause : NULL, p->w.now);

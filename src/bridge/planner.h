@@ -43,7 +43,7 @@ struct planner {
 	unsigned extents_room, groups_room, clients_room;
 	uint64_t period; /* the millisecond of the last plan, */
 	unsigned plans;  /* and how many there were in it */
-	bool shared; /* several have their turn at once, and give way to each other */
+	bool shared;     /* several have their turn at once, and give way to each other */
 
 	/* Of the link, bytes a second: what has come in since then. */
 	uint64_t rate, rate_at, rate_in;
@@ -54,3 +54,5 @@ struct planner {
 /* 0, or -ENOMEM. *tight: something is missing, or has no room: a plan is needed. */
 int planner_world(struct fm_bridge *b, struct bdevice *d, bool *tight);
 int planner_turns(struct bdevice *d);
+/* It works on a device, or did a moment ago. */
+bool planner_works(const struct fm_bridge_group *g, uint64_t now);

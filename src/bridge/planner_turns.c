@@ -24,9 +24,12 @@ static bool is_in(const struct planner *p, unsigned i)
 	return p->of[i].group->demand.place == PLACE_HERE;
 }
 
-/* It is not to come in for now, or not at all. */
+/* It is not to come in for now, or not at all; or it has no work: the core does not hear of the end
+ * of work of a group that is alone. */
 static bool is_left(const struct fm_bridge_group *g, uint64_t now)
 {
+	if (g->demand.place == PLACE_HERE && !planner_works(g, now))
+		return true;
 	return g->away != FM_MEM_STAY || fm_sched_group_suspended(g->sgroup) ||
 	       (g->demand.place != PLACE_HERE && g->demand.apart > now);
 }
@@ -78,19 +81,25 @@ static uint64_t keeps_until(const struct fm_bridge_group *g)
 	return FM_MAX(g->demand.keeps, g->demand.at + PLANNER_KEEPS);
 }
 
+static bool has_turn(const struct planner *p, unsigned i)
+{
+	for (unsigned k = 0; k < p->w.turns; k++)
+		if (p->turn[k].group == i)
+			return true;
+	return false;
+}
+
 /* A call waits for its memory, and the policy knows of no work. */
 static bool only_misses(const struct planner *p, unsigned i)
 {
 	const struct fm_bridge_group *g = p->of[i].group;
 
-	for (unsigned k = 0; k < p->w.turns; k++)
-		if (p->turn[k].group == i)
-			return false;
-	return !is_in(p, i) && g->demand.needs && !is_left(g, p->w.now);
+	return !has_turn(p, i) && !is_in(p, i) && g->demand.needs && !is_left(g, p->w.now);
 }
 
 /* Those whose turn it is, and those that only miss their memory and come no later by rank: in
- * `now'. Returns how many. The others of the second kind come when those have no work. */
+ * `now'. Returns how many. The others of the second kind come when those have no work. Where it is
+ * nobody's turn, one that had work a moment ago has it. */
 static unsigned list_now(struct planner *p, bool *now)
 {
 	int64_t rank = INT64_MIN;
@@ -103,12 +112,26 @@ static unsigned list_now(struct planner *p, bool *now)
 		now[i] = true;
 		rank = FM_MAX(rank, demand_rank(p->of[i].group));
 	}
+	for (unsigned i = 0; i < p->w.groups && !n; i++)
+		if (is_in(p, i) && p->group[i].running && planner_works(p->of[i].group, p->w.now)) {
+			now[i] = true;
+			rank = FM_MAX(rank, demand_rank(p->of[i].group));
+		}
+	for (unsigned i = 0; i < p->w.groups; i++)
+		n += now[i] && is_in(p, i) && !has_turn(p, i);
 	for (unsigned i = 0; i < p->w.groups; i++)
 		if (only_misses(p, i) && demand_rank(p->of[i].group) >= rank) {
 			now[i] = true;
 			n++;
 		}
 	return n;
+}
+
+static uint64_t waits_since(const struct planner *p, unsigned i)
+{
+	uint64_t needs = p->of[i].group->demand.needs;
+
+	return needs ? needs : p->w.now;
 }
 
 /* Of those in `now': the first that may give way, and the one that has waited longest. */
@@ -120,11 +143,11 @@ static void look_at_both(const struct planner *p, const bool *now, unsigned *giv
 
 		if (!now[i])
 			continue;
-		if (is_in(p, i) && (*gives == NO_GROUP ||
-					   keeps_until(g) < keeps_until(p->of[*gives].group)))
+		if (is_in(p, i) &&
+			(*gives == NO_GROUP || keeps_until(g) < keeps_until(p->of[*gives].group)))
 			*gives = i;
 		if (!is_in(p, i) &&
-			(*waits == NO_GROUP || g->demand.needs < p->of[*waits].group->demand.needs))
+			(*waits == NO_GROUP || waits_since(p, i) < waits_since(p, *waits)))
 			*waits = i;
 	}
 }

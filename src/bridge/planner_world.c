@@ -10,12 +10,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define GRAIN        (UINT64_C(128) << 20) /* of a client that does not say it */
-#define EXTENTS_MOST 1024                  /* of a client, */
-#define EXTENTS_LEAST 16                   /* however many there are */
-#define WINDOW        3    /* extents that are told to move at a time */
+#define GRAIN         (UINT64_C(128) << 20) /* of a client that does not say it */
+#define EXTENTS_MOST  1024                  /* of a client, */
+#define EXTENTS_LEAST 16                    /* however many there are */
+#define WINDOW        3                     /* extents that are told to move at a time */
 /* A group that had work so lately has its next soon. */
-#define PAUSE (20 * FM_MS)
+#define PAUSE (50 * FM_MS)
 
 static int grow(void **array, unsigned *room, unsigned n, size_t size)
 {
@@ -51,18 +51,27 @@ static bool runs_on(const struct fm_bridge_group *g, const struct bdevice *d)
 	return false;
 }
 
+bool planner_works(const struct fm_bridge_group *g, uint64_t now)
+{
+	const struct ent *e;
+
+	fm_list_each (e, &g->ents, in_group)
+		if (demand_has_work(e))
+			return true;
+	return now - demand_idle_since(g, now) < PAUSE;
+}
+
 /* Nothing of it may move now: it runs, or is about to; an allocation of it waits; it has come in
  * lately; or it comes in by hand. */
 static bool stands_still(const struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
 {
-	bool lately;
-
 	if (g->away == FM_MEM_IN)
 		return true;
 	if (g->demand.place != PLACE_HERE || g->demand.stopped || g->away != FM_MEM_STAY)
 		return false;
-	lately = demand_busy(g) || now - demand_idle_since(g, now) < PAUSE;
-	return demand_lacks(g) || (lately && (runs_on(g, d) || g->demand.keeps > now));
+	if (demand_lacks(g))
+		return true;
+	return planner_works(g, now) && (runs_on(g, d) || g->demand.keeps > now);
 }
 
 static bool is_pinned(const struct fm_bridge_group *g, uint64_t now)
@@ -102,7 +111,8 @@ static struct parts parts_of(
 		.host = missing - FM_MIN(c->share - here, missing)};
 }
 
-static void add_extents(struct planner *p, const struct fm_extent *as, uint64_t bytes, uint64_t each)
+static void add_extents(
+	struct planner *p, const struct fm_extent *as, uint64_t bytes, uint64_t each)
 {
 	while (bytes) {
 		struct fm_extent *x = &p->extent[p->w.extents++];
@@ -180,8 +190,7 @@ static int list_group(struct planner *p, struct fm_bridge_group *g, struct bdevi
 		grow((void **)&p->group, &p->groups_room, p->w.groups + 1, sizeof(*p->group)))
 		return -ENOMEM;
 	of = &p->of[p->w.groups++];
-	*of = (struct planned_group){
-		.group = g, .client = first, .clients = p->w.clients - first};
+	*of = (struct planned_group){.group = g, .client = first, .clients = p->w.clients - first};
 	for (unsigned i = first; i < p->w.clients; i++)
 		of->missing = fm_add_sat(of->missing, p->client[i].missing);
 	return 0;
