@@ -25,6 +25,7 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	fm_list_init(&b->left);
 	fm_list_init(&b->coming);
 	b->demand_at = FM_NEVER;
+	b->memory.keep_percent = 100;
 	rc = fm_sched_new(&b->sched, &bridge_sched_host, b);
 	if (rc) {
 		free(b);

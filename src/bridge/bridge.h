@@ -239,7 +239,11 @@ struct fm_mem_policy;
 struct fm_bridge_memory {
 	uint64_t host, device;
 	const struct fm_mem_policy *policy; /* NULL: the default */
-	bool overtime; /* a group computes on beside moves that are late for the next one */
+	/* A group's turn ends when it ends, though memory for the next one could come in beside
+	 * it. */
+	bool turns;
+	/* A group that others have waited for keeps its memory for this part of that time. */
+	uint32_t keep_percent;
 };
 /* Sets them, and lets each client ask again: the limits of users may have changed, too. */
 void fm_bridge_memory_settings(struct fm_bridge *b, const struct fm_bridge_memory *m);

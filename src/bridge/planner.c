@@ -42,7 +42,7 @@ static int make(struct fm_bridge *b, struct bdevice *d)
 	if (!p)
 		return -ENOMEM;
 	p->w.policy = b->memory.policy ? b->memory.policy : fm_mem_policies[0];
-	p->w.overtime = b->memory.overtime;
+	p->w.overtime = !b->memory.turns;
 	p->w.host_left = UINT64_MAX;
 	p->w.slack = SLACK;
 	if (!p->rate)

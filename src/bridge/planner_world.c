@@ -131,7 +131,9 @@ static int add_client(
 		&c->client->memory->ledger->device[c->row - c->client->memory->row];
 	struct parts is = parts_of(c, g, now);
 	uint64_t grain = demand_most(CLAIM(row->grain)), all = c->here + c->missing, each;
-	struct fm_extent x = {.client = client, .pinned = is_pinned(g, now)};
+	struct fm_extent x = {.client = client,
+		.pinned = is_pinned(g, now),
+		.last = planner_works(g, now) ? now : demand_idle_since(g, now)};
 	unsigned most = FM_MIN(PLANNER_EXTENTS / p->w.clients, (unsigned)EXTENTS_MOST);
 
 	most = FM_MAX(most, (unsigned)EXTENTS_LEAST);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "bus.h"
 #include "daemon/admission/admission.h"
+#include "mem/mem.h"
 #include "strict.h"
 #include "subuid.h"
 #include "trace.h"
@@ -39,6 +40,9 @@ static void configure_memory(struct daemon *d)
 	struct fm_bridge_memory m = {
 		.host = pages > 0 && size > 0 ? (uint64_t)pages * (uint64_t)size : 0,
 		.device = d->config.memory.device_limit,
+		.policy = fm_mem_policies[d->config.memory.policy],
+		.turns = !d->config.memory.overtime,
+		.keep_percent = d->config.memory.keep_percent,
 	};
 
 	fm_bridge_memory_settings(d->bridge, &m);

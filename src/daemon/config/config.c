@@ -28,7 +28,7 @@ void config_defaults(struct config *c)
 		.way[0] = {.device = "*", .level = FM_LEVEL_RUNNING},
 		.limits = {.of = {.groups = 256, .queues = 4096}, .clients = 256},
 		.access_group = "fermata",
-		.memory = {.manage = "off"},
+		.memory = {.manage = "off", .overtime = true, .keep_percent = 100},
 		.admission = {.tasks = 1024},
 		.metrics = {.limit = 1000},
 	};

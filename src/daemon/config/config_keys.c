@@ -18,9 +18,10 @@
 		{"limits", name "_max", CONFIG_RANGE, OF_LIMITS(of), min, max, unit, id, true},
 
 /* In the order of their enums. */
-#define METHODS  "gcaps-suspend gcaps-busy"
-#define OVERRUNS "demote stop report"
-#define FAIR_BY  "group user"
+#define METHODS         "gcaps-suspend gcaps-busy"
+#define OVERRUNS        "demote stop report"
+#define FAIR_BY         "group user"
+#define MEMORY_POLICIES "jit opt lru whole" /* as fm_mem_policies, but for the last */
 _Static_assert(FM_RTA_GCAPS_SUSPEND == 0 && FM_RTA_GCAPS_BUSY == 1, "METHODS");
 _Static_assert(
 	FM_OVERRUN_DEMOTE == 0 && FM_OVERRUN_STOP == 1 && FM_OVERRUN_REPORT == 2, "OVERRUNS");
@@ -55,6 +56,9 @@ const struct config_key config_keys[] = {
 		0},
 	{"memory", "device_limit", CONFIG_SIZE, OF(memory.device_limit), 0, FM_MEMORY_MAX, NULL, 0,
 		0},
+	{"memory", "policy", CONFIG_CHOICE, OF(memory.policy), 0, 0, MEMORY_POLICIES, 0, 0},
+	{"memory", "overtime", CONFIG_BOOL, OF(memory.overtime), 0, 1, NULL, 0, 0},
+	{"memory", "keep_percent", CONFIG_COUNT, OF(memory.keep_percent), 0, 1000, "percent", 0, 0},
 	{"memory", "harmless_tables", CONFIG_TABLES, OF(memory.harmless_tables), 0,
 		CONFIG_TABLES_MAX - 1, NULL, 0, 0},
 	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},
