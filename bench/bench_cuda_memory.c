@@ -3,7 +3,9 @@
  * usage: bench_cuda_memory MIB BLOCK   (script/memory-bench runs it)
  * Takes so many MiB of the device in blocks of BLOCK MiB, fills them, says "ready"; then answers
  * lines: "check" with "right" or "wrong N" (of all words), "busy" with "busy" (it reads all of its
- * memory again and again), "idle" with "idle N" (GiB that it has read).
+ * memory again and again), "idle" with "idle N" (GiB that it has read). "decode FROM TO" (ns of the
+ * monotonic clock) with "decode TOKENS WAIT": a token reads all of its memory once, and is waited
+ * for, as a decoder does with its weights; WAIT ms was the longest time from one to the next.
  */
 #include "cuda_driver.h"
 #include <stdatomic.h>
@@ -137,8 +139,27 @@ static void *read_thread(void *arg)
 	return read_on(arg);
 }
 
+static void decode(uint64_t from, uint64_t to)
+{
+	uint64_t tokens = 0, longest = 0, last = from, now;
+
+	while ((now = now_ns()) < from)
+		usleep(200);
+	for (; now < to; last = now) {
+		for (int i = 0; i < w.n; i++)
+			if (!read_block(i))
+				die("a launch failed", 0);
+		CU(cuStreamSynchronize(w.s));
+		now = now_ns();
+		longest = now - last > longest ? now - last : longest;
+		tokens += now < to;
+	}
+	printf("decode %" PRIu64 " %.1f\n", tokens, (double)longest / 1e6);
+}
+
 static void answer(const char *line)
 {
+	uint64_t from, to;
 	long wrong;
 
 	if (!strncmp(line, "check", 5)) {
@@ -152,6 +173,8 @@ static void answer(const char *line)
 		if (pthread_create(&busy.thread, NULL, read_thread, NULL))
 			die("no thread", 0);
 		puts("busy");
+	} else if (sscanf(line, "decode %" SCNu64 " %" SCNu64, &from, &to) == 2) {
+		decode(from, to);
 	} else if (!strncmp(line, "idle", 4) && atomic_load(&busy.on)) {
 		atomic_store(&busy.on, false);
 		pthread_join(busy.thread, NULL);

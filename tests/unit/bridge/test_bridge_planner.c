@@ -5,8 +5,8 @@
 #include "bridge_world.h"
 #include "mem/mem.h"
 
-#define MIB      (UINT64_C(1) << 20)
-#define CHUNK    (128 * MIB)
+#define MIB   (UINT64_C(1) << 20)
+#define CHUNK (128 * MIB)
 static uint64_t capacity = 16384 * MIB;
 #define SET      (64 * CHUNK) /* two fit */
 #define PROGRAMS 8
@@ -88,8 +88,8 @@ static struct play *start_with(
 	assert_int_equal(fm_bridge_new(&y->w.b, &host), 0);
 	if (settings)
 		fm_bridge_memory_settings(y->w.b, settings);
-	assert_int_equal(fm_sched_policy(fm_bridge_sched(y->w.b), "round-robin", &slice, 1, T0, NULL),
-		0);
+	assert_int_equal(
+		fm_sched_policy(fm_bridge_sched(y->w.b), "round-robin", &slice, 1, T0, NULL), 0);
 	for (unsigned i = 0; i < n; i++) {
 		add(y, i, set, FM_MIN(left, set));
 		left -= FM_MIN(left, set);
@@ -112,7 +112,8 @@ static void end(struct play *y)
 	free(y);
 }
 
-/* The program's commands: one is on the device while the gate is open, and one is always waiting. */
+/* The program's commands: one is on the device while the gate is open, and one is always waiting.
+ */
 static bool runs(struct program *p)
 {
 	struct fm_slot *s = &p->c.board->slot[0];
@@ -280,7 +281,8 @@ static void only_the_residue_is_waited_for(void **state)
 /* Turns that are far too short for their memory: what has come in stays for as long. */
 static void short_turns_do_not_throw_all_out(void **state)
 {
-	struct play *y = start_with(4, 64 * CHUNK, "slice=5", &(struct fm_bridge_memory){.keep_percent = 100, .turns = true});
+	struct play *y = start_with(4, 64 * CHUNK, "slice=5",
+		&(struct fm_bridge_memory){.keep_percent = 100, .turns = true});
 
 	(void)state;
 	play(y, 2 * FM_S);
