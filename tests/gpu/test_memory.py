@@ -23,6 +23,14 @@ def work(*args):
     return [sys.executable, WORK, *map(str, args)]
 
 
+def world(stack):
+    """Tables of the driver's for which whoever runs this answers hold for its programs."""
+    fermata, tables = Fermata(stack), os.environ.get("FERMATA_MEMORY_TABLES")
+    if tables:
+        fermata.env["FERMATA_MEMORY_TABLES"] = tables
+    return fermata
+
+
 def one_line(fermata, case, *options):
     """What a program says that says one thing."""
     p = fermata.program(work(case), *options)
@@ -47,7 +55,7 @@ def named(fermata, pid):
 
 def libraries_pin_nothing(stack):
     """Which library of PyTorch's asks for what keeps memory on the device. A profiler may, at the end."""
-    fermata = Fermata(stack)
+    fermata = world(stack)
     p, seen, did = fermata.program(work("libraries"), "--memory", cls=Program), {}, None
     mark = 0
     while did != "profiler":
@@ -64,7 +72,7 @@ def libraries_pin_nothing(stack):
 
 def told_of_a_limit(stack):
     """The limit, and what is left of it, whatever neighbours do."""
-    fermata = Fermata(stack)
+    fermata = world(stack)
     said = one_line(fermata, "info", "--memory-limit", "6G")
     check(said["total"] == 6 * GIB, f"PyTorch sees {said['total'] / GIB:.2f} GiB of 6")
     check(3 * GIB < said["free"] < 6 * GIB, f"PyTorch sees {said['free'] / GIB:.2f} GiB left of 6")
@@ -81,14 +89,14 @@ def told_so_by_nvml(stack):
     with open(os.path.join(BUILD, "lib", "libfermata-cuda.so"), "rb") as f:
         if b"nvmlDeviceGetMemoryInfo" not in f.read():
             raise Skip("NVML's figures are left alone in this build")
-    said = one_line(Fermata(stack), "info", "--memory-limit", "6G")
+    said = one_line(world(stack), "info", "--memory-limit", "6G")
     check(said["nvml"] and said["nvml"]["total"] == said["total"], f"NVML says {said['nvml']}")
     check(abs(said["nvml"]["free"] - said["free"]) <= 64 * MIB, f"NVML says {said['nvml']}, PyTorch {said['free']} free")
 
 
 def refused_at_a_limit(stack):
     """Out of memory comes at the limit, and what is given back can be had again."""
-    fermata = Fermata(stack)
+    fermata = world(stack)
     said = one_line(fermata, "fill", "--memory-limit", "4G")
     print(f"         {said['reached'] / GIB:.2f} GiB of 4 before: {said['error']}")
     check(said["error"] and "out of memory" in said["error"], f"no error, but {said}")
@@ -121,7 +129,7 @@ def committed(fermata, pid):
 
 def counted_as_nvml_counts(stack):
     """Contexts included, but not the code that a program loads: what is counted is never more, and nearly all of it."""
-    fermata = Fermata(stack)
+    fermata = world(stack)
     programs = []
     for mib in (1024, 3072):  # one after the other: a context is measured as the fall of the device's free memory
         programs.append(fermata.program(work("hold", mib), "--memory-limit", "16G"))
@@ -171,7 +179,7 @@ def out_and_in_at_random(stack):
     """Programs whose memory may be moved, put out and brought back while they work."""
     expected = digests(native("rounds", KINDS))
     check(len(expected) == KINDS, "a native run says too little")
-    fermata = Fermata(stack)
+    fermata = world(stack)
     if "--out" not in fermata.cli("suspend", "--help").stdout:
         raise Skip("nothing goes out by hand in this build")
     programs = [fermata.program(work("rounds"), "--memory", cls=Program) for _ in range(PROGRAMS)]
@@ -200,7 +208,7 @@ def out_and_in_at_random(stack):
 
 def out_is_off_the_device(stack):
     """What went out is the device's to give to others."""
-    fermata = Fermata(stack)
+    fermata = world(stack)
     if "--out" not in fermata.cli("suspend", "--help").stdout:
         raise Skip("nothing goes out by hand in this build")
     p = fermata.program(work("rounds"), "--memory")

@@ -22,7 +22,7 @@ stub build/bin/fermata "echo '\"gpu\"'; echo 'ok       vmm      it is there'; ec
 stub bin/python3 'case "$*" in
     *"$SLOW") exec sleep 60 ;;
     *"$BROKEN") echo something else; echo it broke; exit 1 ;;
-    *test_memory.py) echo "         cuBLAS: nothing"; echo "much more" ;;
+    *test_memory.py) echo "         ${FERMATA_MEMORY_TABLES:-cuBLAS}: ${PINS:-nothing}"; echo "much more" ;;
     *) for row; do :; done; echo "$row   so many GB/s" ;;
 esac'
 
@@ -40,6 +40,12 @@ has 'vmm      it is there'
 has 'cuBLAS: nothing'
 lacks 'much more|it is not said'
 grep -q 'much more' "$tmp/out/pins.txt" || fail "what is not in the table is lost"
+lacks 'pins-answered'
+export PINS="unknown-call: table da9151d3-3ae6-cc41-a5c0-4f26d533e328, asked by liba.so"
+device 0 none none pins
+has '^tables that are not known: .*FERMATA_MEMORY_TABLES=da9151d3-3ae6-cc41-a5c0-4f26d533e328$'
+has '^         da9151d3-3ae6-cc41-a5c0-4f26d533e328: '
+unset PINS
 device 1 none train bench
 for row in demand switch changed openings servers urgent; do
     has "^$row   so many"
