@@ -19,6 +19,7 @@ import torch.nn.functional as F  # noqa: E402
 
 DEV = "cuda"
 WORDS, PAST = 32000, 256
+BATCH = {"bert": 32, "resnet": 256}  # about as much memory for both
 
 
 class Block(torch.nn.Module):
@@ -69,7 +70,7 @@ class Server:
         except ImportError:
             return None
         return LlamaForCausalLM(LlamaConfig(
-            vocab_size=WORDS, hidden_size=width, intermediate_size=width * 8 // 3, num_hidden_layers=layers,
+            vocab_size=WORDS, hidden_size=width, intermediate_size=width * 8 // 384 * 128, num_hidden_layers=layers,
             num_attention_heads=width // 128, num_key_value_heads=width // 128, max_position_embeddings=2048))
 
     def next(self, ids, past):
@@ -151,7 +152,7 @@ class Trainer:
 
 def main():
     if sys.argv[1] == "train":
-        program = Trainer(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else 32)
+        program = Trainer(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else BATCH[sys.argv[2]])
     else:
         program = Server(float(sys.argv[2]), int(sys.argv[3]))
         program.ask(0, 2)

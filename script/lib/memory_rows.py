@@ -238,7 +238,8 @@ class Rows:
                 steps[kind] = max(8, int(SECONDS / 2 / (trial["s"] / 4)))
                 alone[kind] = self.ask(p, f"steps {steps[kind]}")
         with contextlib.ExitStack() as stack:
-            self.ballast(stack, int(max(need.values()) * 1.1) + 2 * TORCH_CONTEXT)
+            room = int(max(need.values()) * 1.1)
+            self.ballast(stack, room + 2 * TORCH_CONTEXT)
             programs = {k: self.torch(stack, ["train", k], ["--memory", "--group", k])[0] for k in kinds}
             for kind, p in programs.items():
                 self.ask(p, "steps 4")
@@ -248,7 +249,7 @@ class Rows:
             said = {kind: json.loads(self.m.answer(p, kind)) for kind, p in programs.items()}
             wall = time.monotonic() - begin
         equal = all(said[k]["losses"] == alone[k]["losses"] for k in kinds)
-        print(f"train     BERT ({need['bert'] / GIB:.1f} GiB) beside ResNet-50 ({need['resnet'] / GIB:.1f}) where the larger one fits: "
+        print(f"train     BERT ({need['bert'] / GIB:.1f} GiB) beside ResNet-50 ({need['resnet'] / GIB:.1f}) where {room / GIB:.1f} are: "
               f"{100 * sum(alone[k]['s'] for k in kinds) / wall:.1f} % of what they do one after the other; losses "
               f"{'equal' if equal else 'DIFFER'}; asked for: 72 %, equal")
         if not equal:
