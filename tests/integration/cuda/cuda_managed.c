@@ -251,6 +251,15 @@ static void do_words(struct job *j, int n)
 	CU(cuStreamWaitValue32_v2(j->s, mine.at[0], 5, CU_WAIT_EQ));
 }
 
+static void do_retain(struct job *j, int which)
+{
+	cu_chunk handle;
+
+	(void)j;
+	CU(cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)mine.at[which]));
+	CU(cuMemRelease(handle));
+}
+
 static void do_ipc(struct job *j, int n)
 {
 	struct cu_ipc handle;
@@ -601,6 +610,7 @@ int main(int argc, char **argv)
 		{"hang", do_hang},
 		{"waits", do_waits},
 		{"words", do_words},
+		{"retain", do_retain},
 		{"ipc", do_ipc},
 		{"table", do_table},
 		{"newer", do_newer},

@@ -212,7 +212,10 @@ def what_a_word_is_in_stays(stack, words):
     there = away(fermata, p)
     check(there["stays"] - before["stays"] == pinned and there["host"] >= 20 * MIB and not there["resident"], there)
     back(fermata, p)
-    p.do("check 1", "free 0")
+    p.do("check 1", "retain 2")
+    check(("retained", "cuMemRetainAllocationHandle", "the program") in pins(fermata, p), pins(fermata, p))
+    check(counters(fermata, p)["kinds"].get("retained", 0) >= 20 * MIB, counters(fermata, p))
+    p.do("free 0")
     check("stream-words" not in fermata.cli("ps", "--memory").stdout, "what is freed is still named")
     p.ends()
 
