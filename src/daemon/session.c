@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A session is one client: its socket, its board and ledger, and a watch on its process. */
+/* A session is one client: its socket, its board and ledger, and a watch on its process. One file,
+ * though a long one, since each step of a session's life changes its struct, which nobody else
+ * sees. */
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "bus.h"
