@@ -12,6 +12,15 @@ void *fm_look_up_next(void *handle, const char *symbol)
 	return __atomic_load_n(&fm_real_dlsym, __ATOMIC_ACQUIRE)(handle, symbol);
 }
 
+void *fm_look_up_own_quietly(const char *symbol)
+{
+	char *kept = fm_look_up_error_keep();
+	void *fn = fm_look_up_own(symbol);
+
+	fm_look_up_error_put_back(kept);
+	return fn;
+}
+
 static struct link_map *map_of(const void *address)
 {
 	Dl_info info;

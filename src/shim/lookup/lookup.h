@@ -58,3 +58,4 @@ void fm_find_dlsym(void);
 /* Around our own look-ups, which dlerror() must not report. */
 char *fm_look_up_error_keep(void);
 void fm_look_up_error_put_back(char *kept);
+void *fm_look_up_own_quietly(const char *symbol);

@@ -75,11 +75,7 @@ static void *drivers_own(const char *symbol)
 
 void *fm_cuda_symbol(const char *symbol)
 {
-	char *kept = fm_cuda_error_keep();
-	void *fn = drivers_own(symbol);
-
-	fm_cuda_error_put_back(kept);
-	return fn;
+	return fm_look_up_own_quietly(symbol);
 }
 
 static fm_cu_result not_there(void)

@@ -26,8 +26,7 @@ static const struct call {
 /* The runtime, if the program has loaded it; we never load it. From then on it stays loaded. */
 static void *runtime(void)
 {
-	static const char *const names[] = {
-		"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"};
+	static const char *const names[] = FM_HIP_RUNTIMES;
 	static _Atomic(void *) loaded;
 	void *h = atomic_load_explicit(&loaded, memory_order_acquire);
 
@@ -46,15 +45,6 @@ void *fm_look_up_own(const char *symbol)
 	return fm_look_up_next(h ? h : RTLD_NEXT, symbol);
 }
 
-static void *quietly(const char *symbol)
-{
-	char *kept = fm_look_up_error_keep();
-	void *fn = fm_look_up_own(symbol);
-
-	fm_look_up_error_put_back(kept);
-	return fn;
-}
-
 static hipError_t not_there(void)
 {
 	return FM_HIP_NOT_INITIALIZED;
@@ -62,7 +52,7 @@ static hipError_t not_there(void)
 
 void *fm_hip_resolve(enum fm_hip_id id)
 {
-	void *fn = quietly(calls[id].symbol);
+	void *fn = fm_look_up_own_quietly(calls[id].symbol);
 
 	if (!fn || fn == calls[id].wrapper)
 		return (void *)not_there;
@@ -84,7 +74,7 @@ static FM_COLD void make_table(void)
 	fm_shim_hear_forks(); /* there may be no client yet */
 	pthread_mutex_lock(&made.lock);
 	if (!atomic_load(&made.ready)) {
-#define ENTRY(name, symbol, params) t->name = (hipError_t(*) params)quietly(symbol);
+#define ENTRY(name, symbol, params) t->name = (hipError_t(*) params)fm_look_up_own_quietly(symbol);
 		FM_HIP_DRIVER(ENTRY)
 #undef ENTRY
 		atomic_store_explicit(&made.ready, fm_hip_driver_whole(t), memory_order_release);
@@ -155,7 +145,8 @@ static void replace(const char *name, void **fn, bool per_thread)
 
 		snprintf(variant, sizeof(variant), spt ? "%s_spt" : "%s", name);
 		i = by_symbol(variant);
-		if (i < FM_HIP_CALLS && (*fn == calls[i].wrapper || *fn == quietly(variant))) {
+		if (i < FM_HIP_CALLS &&
+			(*fn == calls[i].wrapper || *fn == fm_look_up_own_quietly(variant))) {
 			*fn = use(i, *fn);
 			return;
 		}

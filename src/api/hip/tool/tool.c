@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HIP, for the commands: which programs are given its shim, and what doctor says of it. */
 #include "tool.h"
-#include "base/util.h"
+#include "api/hip/core/core.h"
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,8 +15,7 @@ const struct preload tool_hip_preload = {"libfermata-hip.so", "HIP", "FERMATA_HI
  * $LD_LIBRARY_PATH? */
 static bool has_hip(void)
 {
-	static const char *const runtimes[] = {
-		"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"};
+	static const char *const runtimes[] = FM_HIP_RUNTIMES;
 	bool has = !access(NODE, F_OK);
 
 	for (size_t i = 0; !has && i < FM_ARRAY_LEN(runtimes); i++)
