@@ -74,7 +74,8 @@ class PolicyTest(unittest.TestCase):
         self.addCleanup(self.dir.cleanup)
 
     def call(self, *args, status=0):
-        p = subprocess.run([FERMATA_LAB, "policy-test", *args], timeout=120, capture_output=True, text=True, check=False,
+        # Half a minute of the processor's for all policies with TSan, and a busy machine gives it a tenth of one.
+        p = subprocess.run([FERMATA_LAB, "policy-test", *args], timeout=900, capture_output=True, text=True, check=False,
                            cwd=self.dir.name)
         self.assertEqual(p.returncode, status, p.stdout + p.stderr)
         return p
