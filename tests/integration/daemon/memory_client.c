@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A program that counts device memory as a shim does, told what to do line by line:
  *   claim KIND BYTES | add KIND BYTES | return KIND BYTES | info | lie | forget | fork
- * It says "ready", and then one line for each. */
+ * It says "ready", and then one line for each. With --layout it says where things are in a ledger,
+ * for those that forge one: version, size, rows, the first row, the size of one. */
 #include "base/clock.h"
 #include "xqueue/account.h"
 #include "xqueue/xqueue.h"
@@ -89,10 +90,18 @@ static void obey(struct fm_client *c, int dev, char *line)
 int main(int argc, char **argv)
 {
 	const char *key = argc > 1 ? argv[1] : "gpu:0";
-	struct fm_client *c = fm_client_get(&config);
-	int dev = c ? fm_account_device(c, key, CAPACITY) : -1;
+	struct fm_client *c;
 	char line[128];
+	int dev;
 
+	if (!strcmp(key, "--layout")) {
+		printf("%u %zu %u %zu %zu\n", FM_LEDGER_VERSION, sizeof(struct fm_ledger),
+			FM_LEDGER_DEVICES, offsetof(struct fm_ledger, device),
+			sizeof(struct fm_ledger_device));
+		return 0;
+	}
+	c = fm_client_get(&config);
+	dev = c ? fm_account_device(c, key, CAPACITY) : -1;
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	printf("%s\n", dev < 0 ? "broken" : "ready");
 	while (dev >= 0 && fgets(line, sizeof(line), stdin))
