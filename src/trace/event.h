@@ -78,7 +78,10 @@ enum fm_trace_unit {
 	/* In simulations only: their programs report their jobs. */                               \
 	X(job_arrived, "a job arrived", "", NONE, "", NONE, "", NONE)                              \
 	X(job_dropped, "a job was dropped because too many wait", "", NONE, "", NONE, "", NONE)    \
-	X(job_ended, "a job has ended", "response", NS, "deadline", NS, "", NONE)
+	X(job_ended, "a job has ended", "response", NS, "deadline", NS, "", NONE)                  \
+	/* A client's. */                                                                          \
+	X(memory_mapped, "more or less of the client's memory runs from the host", "mapped",       \
+		COUNT, "resident", COUNT, "", NONE)
 
 enum fm_trace_event {
 	FM_EV_NONE,

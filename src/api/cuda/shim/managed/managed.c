@@ -5,6 +5,7 @@
 #include "base/cancel.h"
 #include "base/lockorder.h"
 #include "named.h"
+#include "trace/trace.h"
 #include "xqueue/link.h"
 #include "xqueue/rest.h"
 #include <errno.h>
@@ -111,7 +112,8 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m)
 	fm_cu_arena_sum(atomic_load(&m->arena), &s);
 	atomic_store(&d->resident, s.here - FM_MIN(s.here, s.pinned));
 	atomic_store(&d->host, s.host);
-	atomic_store(&d->mapped, s.borrowed);
+	if (atomic_exchange(&d->mapped, s.borrowed) != s.borrowed)
+		FM_TRACE(memory_mapped, fm_now(), FM_TRACE_NO_SLOT, 0, s.borrowed, s.here, 0);
 	if (s.borrowed)
 		atomic_store(&fm_cuda_managed_mapped, true);
 	atomic_store(&d->grain, s.grain);
