@@ -97,6 +97,40 @@ static void free_all(struct world *w, struct fm_ledger *a, struct fm_ledger *z)
 	fm_ledger_unmap(z);
 }
 
+/* a comes back beside z, which has all the rest: most of what a has runs from the host. */
+static void what_runs_from_the_host_needs_no_room(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	atomic_store(&a->device[0].mapped, 500);
+	atomic_store(&a->device[0].resident, 100);
+	z = give_ledger(w, &w->z, 100);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&z->device[0], 700);
+	mem_bell(w, &w->z);
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(answer(z, number), 1);
+	atomic_store(&z->device[0].lacks, 0);
+	atomic_store(&z->device[0].claimed, 800);
+	atomic_store(&z->device[0].kind[FM_MEM_MOVABLE], 800);
+	atomic_store(&z->device[0].resident, 800);
+	pass(w, 2 * FM_S);
+	atomic_store(&a->device[0].misses, 1);
+	mem_bell(w, &w->a);
+	assert_int_equal(wish(a), FM_MEM_IN);
+	assert_int_equal(wish(z), FM_MEM_STAY);
+	came_in(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(out_of(w, &w->a).why, FM_OUT_NOT);
+	free_all(w, a, z);
+}
+
 /* z allocates, and the idle a goes out for it; then a has work, and z goes out. */
 static void idle_memory_goes_out_and_comes_back(void **state)
 {
@@ -509,6 +543,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			idle_memory_goes_out_and_comes_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_runs_from_the_host_needs_no_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(refused_where_nobody_can_go, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			more_goes_where_the_driver_still_refuses, setup, teardown),

@@ -440,6 +440,7 @@ static uint64_t go_out(struct fm_client *c)
 	bool first = !atomic_load(&moves.resting);
 	int rc;
 
+	moves.full_since = 0;
 	if (moves.gave_up)
 		return FM_NEVER;
 	if (first && fm_cuda_managed_engines()) {
