@@ -71,7 +71,8 @@ static void find_calls(void)
 	c->all = all;
 }
 
-/* The first launch of a function; a handle may be one of the driver's older or newer kind. */
+/* The first launch of a function; a handle may be one of the driver's older or newer kind. The
+ * driver may load the function for the answer, which a capture must not forbid. */
 static FM_COLD const struct fm_shape *learn(CUfunction f)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -79,22 +80,24 @@ static FM_COLD const struct fm_shape *learn(CUfunction f)
 	fm_cu_result (*param)(CUfunction, size_t, size_t *, size_t *);
 	const struct fm_shape *shape = NULL;
 	struct fm_shape_making m = {0};
+	const struct fm_cu_driver *cu = fm_cuda_driver();
 	const struct calls *c = &calls;
+	int mode;
 	size_t at, size, i = 0;
 	CUmodule module;
 	CUlibrary library;
 	fm_cu_result rc = FM_CU_SUCCESS;
 
 	pthread_once(&once, find_calls);
-	if (!c->all || !f || atomic_flag_test_and_set(&learning))
+	if (!cu || !c->all || !f || atomic_flag_test_and_set(&learning))
 		return NULL;
-	fm_cu_inside++;
+	mode = fm_cu_enter(cu);
 	param = !c->module(&module, f)     ? c->param
 		: !c->library(&library, f) ? c->kernel_param
 					   : NULL;
 	for (; param && i < PARAMS_MOST && !(rc = param(f, i, &at, &size)); i++)
 		fm_shape_add(&m, i, at, size);
-	fm_cu_inside--;
+	fm_cu_leave(cu, mode);
 	if (rc == FM_CU_ERROR_INVALID_VALUE) /* behind the last one */
 		shape = fm_shapes_put(&shapes, f, &m);
 	else
