@@ -152,7 +152,9 @@ enum { /* CUpointer_attribute */
 	X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, int which, CUdeviceptr d)) \
 	X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, (unsigned n, int *which, void **values, CUdeviceptr d)) \
 	X(cuPointerSetAttribute, cuPointerSetAttribute, 6000, (const void *value, int which, CUdeviceptr d)) \
-	X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, (struct cu_ipc *handle, CUdeviceptr d))
+	X(cuIpcGetMemHandle, cuIpcGetMemHandle, 4010, (struct cu_ipc *handle, CUdeviceptr d)) \
+	X(cuIpcOpenMemHandle_v2, cuIpcOpenMemHandle, 11000, (CUdeviceptr *d, struct cu_ipc handle, unsigned flags)) \
+	X(cuIpcCloseMemHandle, cuIpcCloseMemHandle, 4010, (CUdeviceptr d))
 
 #define CUDA_POOL_API(X, P) \
 	P(cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync, 11020, _ptsz, (CUdeviceptr *d, size_t size, CUmemoryPool pool, CUstream stream), (d, size, pool, stream)) \

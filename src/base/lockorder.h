@@ -17,6 +17,9 @@
 #define FM_LOCKS(X)                                                         \
 	X(PROCESS, "process.lock of xqueue/client.c")                       \
 	X(CUDA_MOVES, "moves.lock of api/cuda/shim/managed/mover.c")        \
+	X(CUDA_GIVEN, "owner.lock of api/cuda/shim/managed/ipc.c")          \
+	X(CUDA_OPENED, "user.lock of api/cuda/shim/managed/ipc.c")          \
+	X(CUDA_VMM, "vmm.calls of api/cuda/shim/managed/vmm.c")             \
 	X(CUDA_MANAGED, "all.lock of api/cuda/shim/managed/managed.c")      \
 	X(CUDA_PEERS, "peers.lock of api/cuda/shim/managed/pointer.c")      \
 	X(CUDA_NAMED, "execs.lock of api/cuda/shim/managed/named_graphs.c") \
@@ -43,6 +46,8 @@
 	X(CU_TURNSTILES, "lock of api/cuda/core/turnstile.c")               \
 	X(CU_SETTLE, "lock of api/cuda/core/settle.c")                      \
 	X(CU_REACH, "reaches.lock of api/cuda/core/reach.c")                \
+	X(CUDA_ASYNC, "fm_cuda_async_lock of api/cuda/shim/managed")        \
+	X(CUDA_MAPPINGS, "vmm.lock of api/cuda/shim/managed/vmm.c")         \
 	X(CU_ARENA, "lock of struct fm_cu_arena")                           \
 	X(CU_SLICE, "rm.lock of api/cuda/core/timeslice.c")                 \
 	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")            \

@@ -24,7 +24,7 @@ LEFT_ALONE = [
     ("may wait in the driver for the other end of an EGL stream: it would count as work on the device meanwhile",
      "cuEGLStream*"),
     ("memory of the host; which devices may use memory, and how: on no stream; some wait for the device",
-     "cuMemAllocHost* cuMemSetAccess cuMemAdvise* cuMulticast* "
+     "cuMemAllocHost* cuMemAdvise* cuMulticastCreate cuMulticastAddDevice cuMulticastUnbind "
      "cuFlushGPUDirectRDMAWrites cuCtxResetPersistingL2Cache "
      "cuGLRegisterBufferObject cuGLUnregisterBufferObject"),
     ("notices for the program, not work",
@@ -55,6 +55,7 @@ typedef unsigned GLuint, GLenum;
 typedef uint32_t VdpDevice, VdpVideoSurface, VdpOutputSurface;
 typedef void VdpGetProcAddress;
 #define fm_cu_location CUmemLocation_st
+#define fm_cu_memory_access CUmemAccessDesc_st
 #define fm_cu_ipc_handle CUipcMemHandle_st
 #define fm_cu_uuid CUuuid_st
 #define CUDA_MEM_ALLOC_NODE_PARAMS_st CUDA_MEM_ALLOC_NODE_PARAMS_v1_st

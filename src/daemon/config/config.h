@@ -54,7 +54,7 @@ struct config_memory {
 	char manage[CONFIG_MANAGE_MAX]; /* "off", "all", or patterns of groups between spaces */
 	char harmless_tables[CONFIG_TABLES_MAX]; /* identifiers of the driver's tables */
 	uint64_t device_limit; /* a device counts as having no more; 0: all that it has */
-	uint32_t policy;                /* fm_mem_policies[] */
+	uint32_t policy;       /* fm_mem_policies[] */
 	bool overtime;
 	uint32_t keep_percent;
 };

@@ -203,3 +203,18 @@ fm_cu_result cuIpcGetMemHandle(struct cu_ipc *handle, CUdeviceptr d)
 	memcpy(handle->bytes, &b.id, sizeof(b.id));
 	return fk_leave(FM_CU_SUCCESS);
 }
+
+/* Nothing of another process can be had here. */
+fm_cu_result cuIpcOpenMemHandle_v2(CUdeviceptr *d, struct cu_ipc handle, unsigned flags)
+{
+	(void)d, (void)handle, (void)flags;
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+}
+
+fm_cu_result cuIpcCloseMemHandle(CUdeviceptr d)
+{
+	(void)d;
+	FK_TRY(fk_enter_ctx());
+	return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+}

@@ -57,7 +57,8 @@ static bool is_shims(unsigned id)
 #define SYMBOL(name, symbol, params) symbol,
 		FM_CU_DRIVER(SYMBOL)
 #undef SYMBOL
-	};
+			"cuMemGetAllocationPropertiesFromHandle",
+		"cuMemPoolGetAttribute"};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(own); i++)
 		if (!strcmp(entries[id].symbol, own[i]))

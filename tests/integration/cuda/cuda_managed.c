@@ -4,6 +4,10 @@
  *
  *   alloc MIB    one more block; with 0 a small one. Answers "no memory" if there is none
  *   pitch ROWS   one more block, of rows
+ *   pool MIB     one more block, of the device's pool
+ *   again N      N times: a block of 16 MiB of the pool is used, and freed behind that
+ *   vmm MIB      one more block, mapped by the program in pieces of 20 MiB, which can be passed on
+ *   pass N       pieces of block N, which is such a one, are passed on
  *   free N       block N; free -1: twice the first, and in its middle: both must be refused
  *   fill SEED    all blocks, by copies and kernels
  *   check SEED   all blocks hold that
@@ -13,7 +17,11 @@
  * not know, 0: of two dimensions, 1: of three; from there, 2: in a batch, 3: a large one.
  *                "launched" when the kernels are. All blocks hold what fill 1 has put there
  *   words 0      a stream waits for a word of the first block
- *   ipc 0        a handle of the first block for another process must be refused
+ *   give N       a handle of block N for other processes goes into the file $CUDA_HANDLE. Answers
+ *                "refused" if there is none
+ *   take MIB     one more block: the one in the file, of another process. Answers "refused"
+ *   drop N       block N, which is such a one, is closed
+ *   own 0        a process cannot open its own
  *   table 0      asks for a table of the driver's that nobody knows
  *   spin N       N short kernels
  *   nodes BYTE   a graph that fills the first block, and is launched
@@ -23,6 +31,7 @@
  *   batch SEED   batches of copies to and from the first bytes of all blocks
  *   late SEED    when the process exits, all blocks still hold that; it says "later" then
  *   end 0        ends the context, and begins anew
+ *   renew 0      the same, but blocks that the program has mapped stay: they are of no context
  *   leave N      the same, with a context of its own between that has N MiB. In the driver, in
  *                front of the end of that one, it waits for a line
  *   near DEVICE  makes another device ready, without memory there
@@ -46,9 +55,18 @@
 #define SAMPLE 4096u               /* words that are written and compared at a time */
 #define LARGE  ((size_t)128 << 10) /* bytes of a copy for which the driver waits */
 
+#define PIECE  (20 * MIB)
+#define PIECES 16
+
+struct pieces {
+	cu_chunk h[PIECES];
+	int n; /* 0: the block is the driver's */
+};
+
 static struct {
 	CUdeviceptr at[BLOCKS];
 	size_t size[BLOCKS];
+	struct pieces of[BLOCKS];
 	int n;
 } mine;
 
@@ -87,12 +105,102 @@ static void do_pitch(struct job *j, int rows)
 		die("a pitch of %zu", pitch);
 }
 
+static void unmap(CUdeviceptr at, size_t mapped, struct pieces *p)
+{
+	if (mapped)
+		CU(cuMemUnmap(at, mapped));
+	for (int i = 0; i < p->n; i++)
+		CU(cuMemRelease(p->h[i]));
+	p->n = 0;
+}
+
+/* The piece of it that begins at `done` is mapped. */
+static fm_cu_result map_piece(CUdeviceptr at, size_t done, size_t n, cu_chunk *h)
+{
+	const struct cu_chunk_prop prop = {
+		CU_CHUNK_PINNED, CU_HANDLE_FD, {CU_LOCATION_DEVICE, 0}, NULL, 0, 0, 0, {0}};
+	fm_cu_result rc = cu.cuMemCreate(h, n, &prop, 0);
+
+	if (rc)
+		return rc;
+	rc = cu.cuMemMap(at + done, n, 0, *h, 0);
+	if (rc)
+		CU(cuMemRelease(*h));
+	return rc;
+}
+
+static void do_pool(struct job *j, int mib)
+{
+	size_t size = (size_t)mib * MIB;
+	CUdeviceptr at = 0;
+	fm_cu_result rc = cu.cuMemAllocAsync(&at, size, j->s);
+
+	keep(rc, at, size);
+	CU(cuStreamSynchronize(j->s));
+}
+
+static void do_again(struct job *j, int n)
+{
+	CUdeviceptr at;
+
+	for (int i = 0; i < n; i++) {
+		CU(cuMemAllocAsync(&at, 16 * MIB, j->s));
+		spin(&j->c, j->s, at, 20000);
+		CU(cuMemFreeAsync(at, j->s));
+	}
+	puts("begun");
+}
+
+/* As frameworks grow their segments: access is given to all of it. */
+static void do_vmm(struct job *j, int mib)
+{
+	const struct cu_access both = {{CU_LOCATION_DEVICE, 0}, CU_ACCESS_BOTH};
+	size_t size = (size_t)mib * MIB, done = 0, n = 0;
+	struct pieces p = {.n = 0};
+	fm_cu_result rc = FM_CU_SUCCESS;
+	CUdeviceptr at;
+
+	(void)j;
+	CU(cuMemAddressReserve(&at, size, 0, 0, 0));
+	for (; done < size && !rc; done += rc ? 0 : n) {
+		n = FM_MIN(PIECE, size - done);
+		rc = map_piece(at, done, n, &p.h[p.n]);
+		p.n += !rc;
+	}
+	if (!rc)
+		rc = cu.cuMemSetAccess(at, size, &both, 1);
+	if (rc) {
+		unmap(at, done, &p);
+		CU(cuMemAddressFree(at, size));
+	}
+	mine.of[mine.n] = p;
+	keep(rc, at, size);
+}
+
+static void do_pass(struct job *j, int n)
+{
+	(void)j;
+	for (int i = 0; i < mine.of[n].n; i++) {
+		int fd;
+
+		CU(cuMemExportToShareableHandle(&fd, mine.of[n].h[i], CU_HANDLE_FD, 0));
+		close(fd);
+	}
+}
+
 static void do_free(struct job *j, int n)
 {
 	(void)j;
 	if (n >= 0) {
-		CU(cuMemFree_v2(mine.at[n]));
+		if (mine.of[n].n) {
+			unmap(mine.at[n], mine.size[n], &mine.of[n]);
+			CU(cuMemAddressFree(mine.at[n], mine.size[n]));
+		} else {
+			CU(cuMemFree_v2(mine.at[n]));
+		}
 		mine.at[n] = mine.at[--mine.n];
+		mine.of[n] = mine.of[mine.n];
+		mine.of[mine.n].n = 0;
 		mine.size[n] = mine.size[mine.n];
 		return;
 	}
@@ -260,13 +368,82 @@ static void do_retain(struct job *j, int which)
 	CU(cuMemRelease(handle));
 }
 
-static void do_ipc(struct job *j, int n)
+static FILE *handle_file(const char *mode)
+{
+	const char *name = getenv("CUDA_HANDLE");
+	FILE *f = name ? fopen(name, mode) : NULL;
+
+	if (!f)
+		die("there is no file for a handle");
+	return f;
+}
+
+static void do_give(struct job *j, int n)
+{
+	struct cu_ipc handle, again;
+	FILE *f;
+
+	(void)j;
+	if (cu.cuIpcGetMemHandle(&handle, mine.at[n])) {
+		puts("refused");
+		return;
+	}
+	CU(cuIpcGetMemHandle(&again, mine.at[n]));
+	if (memcmp(&handle, &again, sizeof(handle)))
+		die("it is another handle the second time");
+	f = handle_file("w");
+	if (fwrite(&handle, sizeof(handle), 1, f) != 1)
+		die("a handle cannot be written");
+	fclose(f);
+}
+
+static fm_cu_result open_handle(CUdeviceptr *at)
 {
 	struct cu_ipc handle;
+	FILE *f = handle_file("r");
+
+	if (fread(&handle, sizeof(handle), 1, f) != 1)
+		die("a handle cannot be read");
+	fclose(f);
+	return cu.cuIpcOpenMemHandle_v2(at, handle, 1);
+}
+
+static void do_take(struct job *j, int mib)
+{
+	size_t size = mib ? (size_t)mib * MIB : 4096, said;
+	CUdeviceptr at, again, base;
+
+	(void)j;
+	if (open_handle(&at)) {
+		puts("refused");
+		return;
+	}
+	CU(cuMemGetAddressRange_v2(&base, &said, at + size / 2));
+	if (base != at || said != size)
+		die("it is said to be elsewhere, or %zu bytes", said);
+	if (open_handle(&again) || again != at)
+		die("it is elsewhere the second time");
+	CU(cuIpcCloseMemHandle(again));
+	keep(FM_CU_SUCCESS, at, size);
+}
+
+static void do_drop(struct job *j, int n)
+{
+	(void)j;
+	CU(cuIpcCloseMemHandle(mine.at[n]));
+	if (!cu.cuIpcCloseMemHandle(mine.at[n]))
+		die("it was closed twice");
+	mine.at[n] = mine.at[--mine.n];
+	mine.size[n] = mine.size[mine.n];
+}
+
+static void do_own(struct job *j, int n)
+{
+	CUdeviceptr at;
 
 	(void)j, (void)n;
-	if (!cu.cuIpcGetMemHandle(&handle, mine.at[0]))
-		die("there is a handle");
+	if (!open_handle(&at))
+		die("a process has opened its own memory");
 }
 
 /* One that nobody knows, one that cuBLAS asks for, one that the driver does not have. */
@@ -427,6 +604,15 @@ static void do_end(struct job *j, int n)
 	(void)n;
 	conform_close(&j->c);
 	memset(&mine, 0, sizeof(mine));
+	memset(j, 0, sizeof(*j));
+	conform_open(&j->c);
+	begin(j);
+}
+
+static void do_renew(struct job *j, int n)
+{
+	(void)n;
+	conform_close(&j->c);
 	memset(j, 0, sizeof(*j));
 	conform_open(&j->c);
 	begin(j);
@@ -603,6 +789,10 @@ int main(int argc, char **argv)
 	static const struct command commands[] = {
 		{"alloc", do_alloc},
 		{"pitch", do_pitch},
+		{"vmm", do_vmm},
+		{"pool", do_pool},
+		{"again", do_again},
+		{"pass", do_pass},
 		{"free", do_free},
 		{"fill", do_fill},
 		{"check", do_check},
@@ -611,7 +801,10 @@ int main(int argc, char **argv)
 		{"waits", do_waits},
 		{"words", do_words},
 		{"retain", do_retain},
-		{"ipc", do_ipc},
+		{"give", do_give},
+		{"take", do_take},
+		{"drop", do_drop},
+		{"own", do_own},
 		{"table", do_table},
 		{"newer", do_newer},
 		{"spin", do_spin},
@@ -622,6 +815,7 @@ int main(int argc, char **argv)
 		{"wordnode", do_wordnode},
 		{"late", do_late},
 		{"end", do_end},
+		{"renew", do_renew},
 		{"leave", do_leave},
 		{"near", do_near},
 		{"other", do_other},

@@ -674,7 +674,8 @@ def spins_meanwhile(stack):
     p.ends()
 
 
-SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers")
+SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers", "cuda_vmm",
+        "cuda_async")
 
 
 # A gate is put around what waits, and the driver says so (test_rest.py).

@@ -30,6 +30,12 @@ static struct {
 		bool on_host;
 		unsigned reaching; /* bits of devices */
 	} memory[HANDLES];
+	/* Where it is mapped, too. */
+	struct {
+		unsigned h; /* 0: free */
+		CUdeviceptr at;
+		unsigned flags; /* of device 0 */
+	} alias[16];
 	uint64_t used, most; /* bytes; most of them */
 	uint64_t host_used, host_most;
 	int node;      /* of the host that the driver names; negative: none */
@@ -127,8 +133,34 @@ static fm_cu_result create_(
 	fail_msg("too many handles");
 	return 1;
 }
+static typeof(&dev.alias[0]) alias_at(CUdeviceptr at)
+{
+	for (size_t i = 0; i < FM_ARRAY_LEN(dev.alias); i++)
+		if (dev.alias[i].h && at - dev.alias[i].at < dev.memory[dev.alias[i].h].size)
+			return &dev.alias[i];
+	return NULL;
+}
+static unsigned aliases_of(unsigned h)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(dev.alias); i++)
+		n += dev.alias[i].h == h;
+	return n;
+}
+static fm_cu_result map_alias_(CUdeviceptr at, unsigned h)
+{
+	unsigned i = 0;
+
+	while (dev.alias[i].h)
+		i++;
+	assert_true(i < FM_ARRAY_LEN(dev.alias));
+	dev.alias[i] = (typeof(dev.alias[0])){.h = h, .at = at};
+	return 0;
+}
 static fm_cu_result release_(unsigned long long h)
 {
+	assert_int_equal(aliases_of((unsigned)h), 0);
 	assert_true(h < HANDLES && dev.memory[h].live && !dev.memory[h].mapped);
 	FAILS();
 	free(dev.memory[h].mark);
@@ -147,25 +179,32 @@ static fm_cu_result map_(
 	CUdeviceptr at, size_t size, size_t offset, unsigned long long h, uint64_t flags)
 {
 	(void)offset, (void)flags;
-	assert_true(h < HANDLES && dev.memory[h].live && !dev.memory[h].mapped);
+	assert_true(h < HANDLES && dev.memory[h].live && (!dev.memory[h].mapped || !in_arena(at)));
 	assert_int_equal(size, dev.memory[h].size);
 	for (size_t i = 0; i < size; i += PAGE)
-		assert_int_equal(handle_at(at + i), 0);
+		assert_true(!handle_at(at + i) && !alias_at(at + i));
 	FAILS();
+	if (!in_arena(at))
+		return map_alias_(at, (unsigned)h);
 	dev.memory[h].mapped = true;
 	dev.memory[h].at = at;
 	return 0;
 }
 static fm_cu_result unmap_(CUdeviceptr at, size_t size)
 {
-	unsigned h = handle_at(at);
+	unsigned h = in_arena(at) ? handle_at(at) : alias_at(at) ? alias_at(at)->h : 0;
 
-	assert_true(h && dev.memory[h].at == at && dev.memory[h].size == size);
+	assert_true(h && dev.memory[h].size == size);
+	assert_true(in_arena(at) ? dev.memory[h].at == at : alias_at(at)->at == at);
 	for (uint64_t i = dev.done; i < dev.put; i++) /* of a running copy */
 		assert_true(
 			handle_at(dev.copy[i % COPIES].at) != h &&
 			(!dev.copy[i % COPIES].from || handle_at(dev.copy[i % COPIES].from) != h));
 	FAILS();
+	if (!in_arena(at)) {
+		alias_at(at)->h = 0;
+		return 0;
+	}
 	dev.memory[h].mapped = dev.memory[h].reachable = false;
 	dev.memory[h].reaching = 0;
 	return 0;
@@ -173,8 +212,19 @@ static fm_cu_result unmap_(CUdeviceptr at, size_t size)
 static fm_cu_result access_(
 	CUdeviceptr at, size_t size, const struct fm_cu_memory_access *access, size_t n)
 {
-	unsigned h = handle_at(at);
+	unsigned h = in_arena(at) ? handle_at(at) : 0;
 
+	if (!in_arena(at)) {
+		assert_true(alias_at(at) && alias_at(at)->at == at);
+		FAILS();
+		for (size_t i = 0; i < n; i++) {
+			if (dev.refused && access[i].location.id == dev.refused)
+				return FM_CU_ERROR_INVALID_VALUE;
+			if (!access[i].location.id)
+				alias_at(at)->flags = (unsigned)access[i].flags;
+		}
+		return 0;
+	}
 	assert_true(h && dev.memory[h].at == at && dev.memory[h].size == size);
 	FAILS();
 	for (size_t i = 0; i < n; i++)

@@ -103,7 +103,7 @@ static CUdeviceptr get(size_t size)
 	assert_int_equal(fm_cu_arena_alloc(a, size, &p), 0);
 	return p;
 }
-static void give(CUdeviceptr p)
+static inline void give(CUdeviceptr p)
 {
 	assert_int_equal(fm_cu_arena_free(a, p), 0);
 }

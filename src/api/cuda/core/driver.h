@@ -125,7 +125,8 @@ enum {
 	FM_CU_LOCATION_HOST_NODE = 3, /* a NUMA node of the host, */
 	FM_CU_LOCATION_HOST_NEAR = 4, /* and that of the calling thread */
 	FM_CU_MEMORY_PINNED = 1,
-	FM_CU_MEMORY_READ_WRITE = 3
+	FM_CU_MEMORY_READ_WRITE = 3,
+	FM_CU_MEMORY_FD = 1 /* of handle_types: a descriptor, for other processes */
 };
 
 /* X(name here, symbol of the library, parameters) */
@@ -152,6 +153,8 @@ enum {
 	X(mem_map, "cuMemMap", (CUdeviceptr at, size_t size, size_t offset, unsigned long long handle, uint64_t flags)) \
 	X(mem_unmap, "cuMemUnmap", (CUdeviceptr at, size_t size)) \
 	X(mem_access, "cuMemSetAccess", (CUdeviceptr at, size_t size, const struct fm_cu_memory_access *access, size_t n)) \
+	X(mem_export, "cuMemExportToShareableHandle", (void *to, unsigned long long handle, int type, uint64_t flags)) \
+	X(mem_import, "cuMemImportFromShareableHandle", (unsigned long long *handle, void *from, int type)) \
 	X(copy_to_device, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
 	X(copy_to_host, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
 	X(copy_within, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)) \

@@ -48,6 +48,15 @@ enum fm_cu_memory_able fm_cu_memory_able(const struct fm_cu_driver *cu, CUdevice
 	return fm_cu_shares_context(cu) ? FM_CU_MEMORY_SHARED : FM_CU_MEMORY_ABLE;
 }
 
+#define ATTRIBUTE_FD 103
+bool fm_cu_memory_shares(const struct fm_cu_driver *cu, CUdevice device)
+{
+	int fd = 0;
+
+	return cu->mem_export && cu->mem_import && cu->device_get_attribute &&
+	       !cu->device_get_attribute(&fd, ATTRIBUTE_FD, device) && fd;
+}
+
 /* Where the driver does not say which node is near, or refuses it, that of this thread is taken. */
 #define ATTRIBUTE_HOST_NODE 134 /* CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID */
 fm_cu_result fm_cu_memory_on_host(

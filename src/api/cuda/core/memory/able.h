@@ -23,6 +23,9 @@ enum fm_cu_memory_able {
 /* The device's context is current. */
 enum fm_cu_memory_able fm_cu_memory_able(const struct fm_cu_driver *cu, CUdevice device);
 
+/* Can memory be passed to other processes as a descriptor? */
+bool fm_cu_memory_shares(const struct fm_cu_driver *cu, CUdevice device);
+
 /* Addresses for an arena, as many as the driver and the limit of the process (ulimit -v) give. 0,
  * or -ENOMEM: less than is of use. */
 int fm_cu_memory_reserve(const struct fm_cu_driver *cu, CUdeviceptr *at, size_t *size);

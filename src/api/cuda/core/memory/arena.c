@@ -58,6 +58,7 @@ int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu
 	a->cu = cu;
 	a->use = *use;
 	a->device = device;
+	a->handle_types = fm_cu_memory_shares(cu, device) ? FM_CU_MEMORY_FD : 0;
 	a->reaching[a->n_reaching++] = reaches(device);
 	atomic_store(&a->ctx, ctx);
 	pthread_mutex_init(&a->lock, NULL);
@@ -110,8 +111,12 @@ static void end_chunks(struct fm_cu_arena *a)
 {
 	struct fm_cu_chunk *c, *next;
 
-	fm_list_each_safe (c, next, &a->chunks, all)
-		fm_cu_chunk_end(a, c);
+	fm_list_each_safe (c, next, &a->chunks, all) {
+		if (c->of) /* of no context: what the host has of it goes alone */
+			fm_cu_chunk_let_go(a, c);
+		else
+			fm_cu_chunk_end(a, c);
+	}
 	fm_cu_flip_end(a);
 	fm_cu_spares_drop(a);
 }

@@ -72,6 +72,24 @@ int fm_cu_arena_pin_all(struct fm_cu_arena *a, unsigned reason, uint64_t *bytes)
  * the driver refuses; -ENOSPC. Memory that is out is granted when it comes in. */
 int fm_cu_arena_peer(struct fm_cu_arena *a, CUdevice device);
 
+/* What another process needs of a block that is pinned: descriptors of the chunks that it is in, by
+ * address, and where it begins in the first. */
+#define FM_CU_SHARED_MOST 64
+struct fm_cu_shared {
+	size_t size, offset;
+	unsigned n;
+	struct {
+		int fd;
+		size_t size;
+	} part[FM_CU_SHARED_MOST];
+};
+/* Can that be, of any? */
+bool fm_cu_arena_shares(const struct fm_cu_arena *a);
+/* 0, and the descriptors are the caller's. -ENOENT: there is no such block any more. -EBUSY: it is
+ * not pinned. -E2BIG: it has too many chunks. -EIO: the driver refuses. */
+int fm_cu_arena_share(
+	struct fm_cu_arena *a, CUdeviceptr at, uint64_t id, struct fm_cu_shared *shared);
+
 /* Bytes of chunks, of which: */
 struct fm_cu_arena_sums {
 	uint64_t all;

@@ -39,6 +39,7 @@ struct fm_cu_arena {
 	const struct fm_cu_driver *cu;
 	struct fm_cu_arena_use use;
 	CUdevice device;
+	int handle_types; /* of its memory: others can be given it, if the driver can do that */
 	CUdeviceptr base;
 	size_t size;
 	_Atomic(CUcontext) ctx;
@@ -76,6 +77,9 @@ uint64_t fm_cu_block_ids(unsigned n);
 /* A chunk in a place that was taken; or NULL and *rc, and the place is given back. */
 struct fm_cu_chunk *fm_cu_chunk_new(
 	struct fm_cu_arena *a, uint32_t page, uint32_t pages, bool slab, int *rc);
+/* The same, of memory that the program maps. */
+struct fm_cu_chunk *fm_cu_chunk_new_of(
+	struct fm_cu_arena *a, uint32_t page, uint32_t pages, struct fm_cu_vmm *of, int *rc);
 /* Nothing in it is used any more. If the driver will not take it back, it stays as a slab without
  * blocks. */
 void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c);

@@ -3,6 +3,7 @@
 #include "able.h"
 #include "arena_internal.h"
 #include "digests.h"
+#include "vmm.h"
 #include <errno.h>
 
 static bool take_spare(struct fm_cu_arena *a, struct fm_cu_chunk *c)
@@ -23,17 +24,19 @@ static bool take_spare(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
-	const struct fm_cu_memory_kind kind = {
-		.type = FM_CU_MEMORY_PINNED, .location = {FM_CU_LOCATION_DEVICE, a->device}};
+	const struct fm_cu_memory_kind plain = {.type = FM_CU_MEMORY_PINNED,
+					       .handle_types = a->handle_types,
+					       .location = {FM_CU_LOCATION_DEVICE, a->device}},
+				       *kind = c->of ? &c->of->kind : &plain;
 	fm_cu_result rc;
 
 	if (c->made)
 		return c->borrowed ? -EIO : 0;
-	if (take_spare(a, c))
+	if (!c->of && take_spare(a, c)) /* the program's is new */
 		return 0;
-	rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
+	rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), kind, 0);
 	if (rc == FM_CU_ERROR_OUT_OF_MEMORY && fm_cu_spares_drop(a))
-		rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), &kind, 0);
+		rc = a->cu->mem_create(&c->handle, fm_cu_chunk_size(c), kind, 0);
 	c->made = !rc;
 	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
 }
@@ -69,7 +72,9 @@ int fm_cu_chunk_mend(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
 			rc = a->cu->mem_access(c->at, size, a->reaching, 1);
 		c->reachable = !rc;
 	}
-	return !rc ? 0 : rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+	if (!rc)
+		return fm_cu_aliases_map(a, c);
+	return rc == FM_CU_ERROR_OUT_OF_MEMORY ? -ENOMEM : -EIO;
 }
 
 int fm_cu_chunk_map(struct fm_cu_arena *a, struct fm_cu_chunk *c)
@@ -96,6 +101,8 @@ int fm_cu_chunk_borrow(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 int fm_cu_chunk_lift(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
+	if (fm_cu_aliases_unmap(a, c))
+		return -EIO;
 	if (!c->mapped)
 		return 0;
 	if (a->cu->mem_unmap(c->at, fm_cu_chunk_size(c)))
@@ -110,7 +117,8 @@ int fm_cu_chunk_unmap(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool keep)
 		return -EIO;
 	if (!c->made)
 		return 0;
-	if (!keep || c->borrowed || !fm_cu_spare_keep(a, c)) {
+	/* What was pinned for itself may be another's, too. */
+	if (!keep || c->of || c->borrowed || c->stays != a->stays || !fm_cu_spare_keep(a, c)) {
 		if (a->cu->mem_release(c->handle))
 			return -EIO;
 	}

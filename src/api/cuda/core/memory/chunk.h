@@ -25,6 +25,8 @@
 
 struct fm_cu_arena;
 struct fm_cu_page_digests;
+struct fm_cu_vmm;
+struct fm_cu_alias;
 
 struct fm_cu_chunk {
 	struct fm_list all; /* of the arena, by age */
@@ -34,6 +36,9 @@ struct fm_cu_chunk {
 	bool made, mapped, reachable;
 	bool borrowed;             /* what is made is memory of the host */
 	unsigned long long handle; /* if made */
+
+	struct fm_cu_vmm *of;        /* it is the program's to map (vmm.h); else NULL */
+	struct fm_cu_alias *aliases; /* where it is mapped, too */
 
 	bool slab;                /* dealt out by pages; else it belongs to one allocation, */
 	struct fm_cu_chunk *next; /* whose next one is this; NULL: it is the last, or a slab */

@@ -389,12 +389,18 @@ static int map_when_there_is_room(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	return rc;
 }
 
+/* Of a chunk that could not go, something may be unmapped. */
+static bool is_whole(const struct fm_cu_chunk *c)
+{
+	return !c->made || (!fm_cu_chunk_torn(c) && !c->aliases);
+}
+
 static int one_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
 	int rc;
 
 	if (!c->away)
-		return fm_cu_chunk_torn(c) ? fm_cu_chunk_mend(m->a, c) : 0;
+		return is_whole(c) ? 0 : fm_cu_chunk_mend(m->a, c);
 	rc = map_when_there_is_room(m, c);
 	return rc ? rc : put_chunk(m, &m->in, c, (c->out | c->zero) & c->used);
 }
@@ -405,7 +411,7 @@ static int one_borrowed(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	int rc;
 
 	if (!c->away)
-		return fm_cu_chunk_torn(c) ? fm_cu_chunk_mend(m->a, c) : 0;
+		return is_whole(c) ? 0 : fm_cu_chunk_mend(m->a, c);
 	rc = fm_cu_chunk_unmap(m->a, c, false); /* of an attempt that failed */
 	if (!rc)
 		rc = fm_cu_chunk_borrow(m->a, c);

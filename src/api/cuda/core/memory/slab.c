@@ -57,8 +57,8 @@ static int claim(struct fm_cu_arena *a, uint64_t bytes)
 	return rc < 0 && fm_cu_spares_drop(a) ? a->use.claim(a->use.cookie, bytes, a->stays) : rc;
 }
 
-struct fm_cu_chunk *fm_cu_chunk_new(
-	struct fm_cu_arena *a, uint32_t page, uint32_t pages, bool slab, int *rc)
+static struct fm_cu_chunk *new_chunk(struct fm_cu_arena *a, uint32_t page, uint32_t pages,
+	bool slab, struct fm_cu_vmm *of, int *rc)
 {
 	struct fm_cu_chunk *c = calloc(1, sizeof(*c));
 	bool full;
@@ -74,6 +74,7 @@ struct fm_cu_chunk *fm_cu_chunk_new(
 	c->pages = pages;
 	c->at = a->base + page * FM_CU_PAGE;
 	c->slab = slab;
+	c->of = of;
 	c->stays = a->stays;
 	c->used = slab ? 0 : fm_cu_run_mask(0, pages);
 	fm_list_add_tail(&a->chunks, &c->all);
@@ -88,6 +89,18 @@ struct fm_cu_chunk *fm_cu_chunk_new(
 	}
 	a->reached = FM_MAX(a->reached, page + pages);
 	return c;
+}
+
+struct fm_cu_chunk *fm_cu_chunk_new(
+	struct fm_cu_arena *a, uint32_t page, uint32_t pages, bool slab, int *rc)
+{
+	return new_chunk(a, page, pages, slab, NULL, rc);
+}
+
+struct fm_cu_chunk *fm_cu_chunk_new_of(
+	struct fm_cu_arena *a, uint32_t page, uint32_t pages, struct fm_cu_vmm *of, int *rc)
+{
+	return new_chunk(a, page, pages, false, of, rc);
 }
 
 void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c)
@@ -150,7 +163,7 @@ static struct fm_cu_chunk *take_from_any(
 	struct fm_cu_chunk *c;
 
 	fm_list_each (c, &a->chunks, all)
-		if (c->slab && fm_cu_chunk_here(c) && c->borrowed == borrowed &&
+		if (c->slab && !c->of && fm_cu_chunk_here(c) && c->borrowed == borrowed &&
 			take_from(c, n, page))
 			return c;
 	return NULL;

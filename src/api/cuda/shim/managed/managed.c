@@ -19,10 +19,6 @@ static struct {
 	struct fm_cuda_managed device[DEVICES];
 	_Atomic unsigned reached; /* devices from here on have no arena */
 	_Atomic bool refused;
-	struct late {
-		struct late *next;
-		CUdeviceptr at;
-	} * late; /* blocks that are to be freed when nothing uses them any more */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(all.lock, CUDA_MANAGED);
 
@@ -301,64 +297,6 @@ static void give(struct fm_cuda_managed *m, CUdeviceptr at)
 	tell_if_changed(m);
 }
 
-/* Is it to be freed later? For the program it is freed. */
-static bool is_late(CUdeviceptr at)
-{
-	struct late *l;
-
-	pthread_mutex_lock(&all.lock);
-	for (l = all.late; l && l->at != at; l = l->next)
-		;
-	pthread_mutex_unlock(&all.lock);
-	return l;
-}
-
-/* Those of that device, out of the list. */
-static struct late *late_cut(struct fm_cuda_managed *m)
-{
-	struct late *cut = NULL, **l, *it;
-	struct fm_cu_block block;
-
-	pthread_mutex_lock(&all.lock);
-	for (l = &all.late; (it = *l);) {
-		if (fm_cuda_managed_find(it->at, &block) != m) {
-			l = &it->next;
-			continue;
-		}
-		*l = it->next;
-		it->next = cut;
-		cut = it;
-	}
-	pthread_mutex_unlock(&all.lock);
-	return cut;
-}
-
-/* The device's work has ended, or its context has: then `gives` is false. */
-static void late_give(struct fm_cuda_managed *m, struct late *l, bool gives)
-{
-	struct late *next;
-
-	for (; l; l = next) {
-		next = l->next;
-		if (gives)
-			give(m, l->at);
-		free(l);
-	}
-}
-
-/* Back into the list. */
-static void late_put(struct late *l)
-{
-	struct late **end = &l;
-
-	while (*end)
-		end = &(*end)->next;
-	pthread_mutex_lock(&all.lock);
-	*end = all.late;
-	all.late = l;
-	pthread_mutex_unlock(&all.lock);
-}
-
 /* The driver returns when the context has finished what it has, and so do we: nothing uses the
  * block any more. */
 static fm_cu_result finish(struct fm_cuda_managed *m)
@@ -378,69 +316,74 @@ static fm_cu_result finish(struct fm_cuda_managed *m)
 	return rc;
 }
 
-/* Waits until nothing uses the blocks that are to be freed later, and frees them. What is added to
- * the list meanwhile may be used by work that nobody has waited for. */
-static fm_cu_result finish_late(struct fm_cuda_managed *m)
+/* Waits until nothing uses blocks that were freed in streams, and gives them back: all of them, or
+ * those that no pool keeps. What is freed meanwhile may be used by work that nobody has waited for.
+ */
+static fm_cu_result finish_freed(struct fm_cuda_managed *m, bool all_of_them)
 {
-	struct late *cut = late_cut(m);
+	uint64_t mark = fm_cuda_async_mark();
 	fm_cu_result rc = finish(m);
 
-	if (rc)
-		late_put(cut);
-	else
-		late_give(m, cut, true);
+	if (!rc)
+		fm_cuda_async_finished(m->dev, mark, all_of_them);
 	return rc;
 }
 
-static bool has_late(void)
+static bool has_freed(void)
 {
-	bool some;
-
-	pthread_mutex_lock(&all.lock);
-	some = all.late;
-	pthread_mutex_unlock(&all.lock);
-	return some && !atomic_load(&fm_cu_captures);
+	return fm_cuda_async_any() && !atomic_load(&fm_cu_captures);
 }
 
+/* A block, or with a kind memory that the program maps. */
+struct wanted {
+	size_t size;
+	const struct fm_cu_memory_kind *kind;
+	bool borrows; /* it may be memory of the host */
+	CUdeviceptr at;
+	struct fm_cu_vmm *vmm;
+};
+
 /* Not while memory is out, for this would take what others were given. */
-static int take_by(int (*alloc)(struct fm_cu_arena *a, size_t size, CUdeviceptr *at),
-	struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
+static int take(struct fm_cuda_managed *m, struct wanted *w)
 {
 	unsigned shard = fm_rest_call_begin(fm_shim_has_client());
 	int rc;
 
 	changed = limited = false;
 	fm_cu_inside++;
-	rc = alloc(atomic_load(&m->arena), size, p);
+	if (w->kind)
+		rc = fm_cu_vmm_create(
+			atomic_load(&m->arena), w->size, w->kind, w->borrows, &w->vmm);
+	else if (w->borrows)
+		rc = fm_cu_arena_borrow(atomic_load(&m->arena), w->size, &w->at);
+	else
+		rc = fm_cu_arena_alloc(atomic_load(&m->arena), w->size, &w->at);
 	fm_cu_inside--;
 	fm_rest_call_end(fm_shim_has_client(), shard);
 	tell_if_changed(m);
 	return rc;
 }
 
-static int take(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
-{
-	return take_by(fm_cu_arena_alloc, m, size, p);
-}
-
 /* The driver has none: others may make room. */
-static int take_waiting(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
+static int take_waiting(struct fm_cuda_managed *m, struct wanted *w)
 {
 	struct fm_cuda_mem_at at = {.c = fm_shim_has_client(), .dev = m->dev, .row = m->row};
-	int rc = take(m, size, p);
+	int rc = take(m, w);
 	uint64_t until = 0;
 
-	while (FM_UNLIKELY(rc == -ENOMEM) && !limited && fm_cuda_mem_room(&at, size, &until))
-		rc = take(m, size, p);
+	while (FM_UNLIKELY(rc == -ENOMEM) && !limited && fm_cuda_mem_room(&at, w->size, &until))
+		rc = take(m, w);
 	fm_cuda_mem_room_end(&at, until);
 	return rc;
 }
 
 /* Nobody makes room, or not for so much. The mover brings it to the device later. */
-static int take_from_host(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p)
+static int take_from_host(struct fm_cuda_managed *m, struct wanted *w)
 {
-	int rc = take_by(fm_cu_arena_borrow, m, size, p);
+	int rc;
 
+	w->borrows = true;
+	rc = take(m, w);
 	if (!rc) {
 		fm_cuda_mover_wake();
 		fm_client_wake(fm_shim_has_client());
@@ -448,32 +391,79 @@ static int take_from_host(struct fm_cuda_managed *m, size_t size, CUdeviceptr *p
 	return rc;
 }
 
-fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size)
+static fm_cu_result take_at_last(struct fm_cuda_managed *m, struct wanted *w)
 {
-	struct fm_cuda_managed *m;
-	CUdeviceptr p;
-	int rc;
+	int rc = take(m, w);
 
-	if (fm_cu_inside || !fm_cuda_manages()) {
-		if (FM_UNLIKELY(wished && refusal) && !fm_cu_inside)
-			note_trouble(fm_cuda_mem_here().row, refusal);
-		return FM_CUDA_NOT_MANAGED;
-	}
-	if (!at || !size || !may_allocate() || !(m = here()))
-		return FM_CUDA_NOT_MANAGED;
-	rc = take(m, size, &p);
-	if (rc == -ENOMEM && has_late() && !finish_late(m))
-		rc = take(m, size, &p);
+	if (rc == -ENOMEM && has_freed() && !finish_freed(m, true))
+		rc = take(m, w);
 	if (rc == -ENOMEM)
-		rc = take_waiting(m, size, &p);
+		rc = take_waiting(m, w);
 	if (rc == -ENOMEM && !limited && fm_account_exceeds(fm_shim_has_client(), m->row))
-		rc = take_from_host(m, size, &p);
+		rc = take_from_host(m, w);
 	if (rc == -EIO) /* the driver may know a way */
 		return FM_CUDA_NOT_MANAGED;
-	if (rc)
-		return FM_CU_ERROR_OUT_OF_MEMORY;
-	*at = p;
-	return FM_CU_SUCCESS;
+	return rc ? FM_CU_ERROR_OUT_OF_MEMORY : FM_CU_SUCCESS;
+}
+
+bool fm_cuda_managed_here(void)
+{
+	if (fm_cu_inside)
+		return false;
+	if (FM_LIKELY(fm_cuda_manages()))
+		return true;
+	if (FM_UNLIKELY(wished && refusal))
+		note_trouble(fm_cuda_mem_here().row, refusal);
+	return false;
+}
+
+fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size)
+{
+	struct wanted w = {.size = size};
+	struct fm_cuda_managed *m;
+	fm_cu_result rc;
+
+	if (!fm_cuda_managed_here())
+		return FM_CUDA_NOT_MANAGED;
+	if (!at || !size || !may_allocate() || !(m = here()))
+		return FM_CUDA_NOT_MANAGED;
+	rc = take_at_last(m, &w);
+	if (!rc)
+		*at = w.at;
+	return rc;
+}
+
+/* The device's, whatever context is current; or it becomes that of the current one. */
+static struct fm_cuda_managed *on(CUdevice dev)
+{
+	if ((unsigned)dev >= DEVICES)
+		return NULL;
+	if (has_context(&all.device[dev]))
+		return &all.device[dev];
+	return fm_cuda_mem_here().dev == dev && may_allocate() ? here() : NULL;
+}
+
+bool fm_cuda_managed_owns(const struct fm_cuda_mem_at *at)
+{
+	struct fm_cu_arena *a =
+		(unsigned)at->dev < DEVICES ? atomic_load(&all.device[at->dev].arena) : NULL;
+
+	return a && at->ctx && fm_cu_arena_context(a) == at->ctx;
+}
+
+fm_cu_result fm_cuda_managed_make(struct fm_cuda_managed **m, size_t size,
+	const struct fm_cu_memory_kind *kind, struct fm_cu_vmm **vmm)
+{
+	struct wanted w = {.size = size, .kind = kind};
+	fm_cu_result rc;
+
+	*m = on(kind->location.id);
+	if (!*m)
+		return FM_CUDA_NOT_MANAGED;
+	rc = take_at_last(*m, &w);
+	if (!rc)
+		*vmm = w.vmm;
+	return rc;
 }
 
 /* Rows as the driver makes them. */
@@ -524,35 +514,25 @@ fm_cu_result fm_cuda_managed_free(CUdeviceptr at)
 	m = fm_cuda_managed_find(at, &block);
 	if (!m)
 		return FM_CUDA_NOT_MANAGED;
-	if (block.at != at || !block.size || is_late(at))
+	if (block.at != at || !block.size || fm_cuda_async_is_freed(at))
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (FM_UNLIKELY(atomic_load(&fm_cu_captures))) /* nothing may be waited for */
-		return fm_cuda_managed_free_later(at);
-	rc = finish_late(m);
-	if (!rc)
-		give(m, at);
+		return fm_cuda_async_free(at, NULL);
+	rc = finish_freed(m, false);
+	if (rc)
+		return rc;
+	fm_cuda_async_ended(at);
+	give(m, at);
 	return rc;
 }
 
-/* The program says that the block is free when a stream has come so far. Until all of the context
- * has come to a rest it stays. */
-fm_cu_result fm_cuda_managed_free_later(CUdeviceptr at)
+void fm_cuda_managed_give(CUdeviceptr at)
 {
 	struct fm_cu_block block;
-	struct late *l;
+	struct fm_cuda_managed *m = fm_cuda_managed_find(at, &block);
 
-	if (fm_cu_inside || !atomic_load_explicit(&all.reached, memory_order_relaxed) ||
-		!fm_cuda_managed_find(at, &block))
-		return FM_CUDA_NOT_MANAGED;
-	l = block.at == at && block.size && !is_late(at) ? malloc(sizeof(*l)) : NULL;
-	if (!l)
-		return FM_CU_ERROR_INVALID_VALUE;
-	l->at = at;
-	pthread_mutex_lock(&all.lock);
-	l->next = all.late;
-	all.late = l;
-	pthread_mutex_unlock(&all.lock);
-	return FM_CU_SUCCESS;
+	if (m)
+		give(m, at);
 }
 
 /* --- ends --- */
@@ -582,7 +562,7 @@ static void one_gone(struct fm_cuda_managed *m, void *ctx)
 
 	if (fm_cu_arena_context(a) != ctx)
 		return;
-	late_give(m, late_cut(m), false);
+	fm_cuda_async_gone(m->dev);
 	fm_cu_inside++;
 	fm_cu_arena_context_gone(a);
 	fm_cu_inside--;
@@ -612,5 +592,8 @@ void fm_cuda_managed_fork_child(void)
 	}
 	fm_cuda_managed_peers_fork_child();
 	fm_cuda_named_fork_child();
+	fm_cuda_vmm_fork_child();
+	fm_cuda_async_fork_child();
+	fm_cuda_ipc_fork_child();
 	fm_cuda_mover_fork_child();
 }

@@ -10,7 +10,7 @@
  * Owns: the arenas, and the mover's thread (mover.c).
  *
  * Locks: `all.lock` (managed.c), while an arena is made; `moves.lock` (mover.c), while memory
- * moves.
+ * moves; `vmm.calls` and `vmm.lock` (vmm.c), over what the program maps.
  *
  * Threads: any thread of the program; the agent, which wakes the mover; the mover.
  *
@@ -18,6 +18,7 @@
  */
 #pragma once
 #include "api/cuda/core/memory/arena.h"
+#include "api/cuda/core/memory/vmm.h"
 #include "api/cuda/shim/memory/memory.h"
 #include "api/cuda/shim/shim.h"
 
@@ -41,13 +42,22 @@ struct fm_cuda_managed {
 
 /* --- managed.c --- */
 
+/* Is what the program allocates in this call to be managed? If that is refused, it is noted why. */
+bool fm_cuda_managed_here(void);
+/* Is the device's arena that context's? */
+bool fm_cuda_managed_owns(const struct fm_cuda_mem_at *at);
 /* Instead of the driver's call. FM_CUDA_NOT_MANAGED: make that. */
 #define FM_CUDA_NOT_MANAGED (-1)
 fm_cu_result fm_cuda_managed_alloc(CUdeviceptr *at, size_t size);
 fm_cu_result fm_cuda_managed_alloc_pitch(
 	CUdeviceptr *at, size_t *pitch, size_t width, size_t height, unsigned element);
 fm_cu_result fm_cuda_managed_free(CUdeviceptr at);
-fm_cu_result fm_cuda_managed_free_later(CUdeviceptr at); /* in the order of a stream */
+/* Nobody uses the block any more. */
+void fm_cuda_managed_give(CUdeviceptr at);
+
+/* Memory of that kind, for the program to map. FM_CUDA_NOT_MANAGED. */
+fm_cu_result fm_cuda_managed_make(struct fm_cuda_managed **m, size_t size,
+	const struct fm_cu_memory_kind *kind, struct fm_cu_vmm **vmm);
 
 /* The device whose memory the address is in, and the block around it; NULL: it is not managed.
  * block->size is 0 where nothing is allocated. */
@@ -88,8 +98,11 @@ struct fm_cuda_pinner {
 /* Tells people. Any thread; what no client hears of yet is said when there is one. */
 void fm_cuda_managed_named(enum fm_mem_kind why, const struct fm_cuda_pinner *by);
 
-/* The block stays on the device from now on, for a reason. Memory that is out comes in first. */
+/* The block, or what the program has mapped there, stays on the device from now on, for a reason.
+ * Memory that is out comes in first. */
 void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why, const struct fm_cuda_pinner *by);
+/* So many bytes do, as of now. */
+void fm_cuda_managed_pinned(struct fm_cuda_managed *m, enum fm_mem_kind why, uint64_t bytes);
 /* So does all of it, also what is allocated later. */
 void fm_cuda_managed_pin_all(enum fm_mem_kind why);
 void fm_cuda_managed_pin_new(struct fm_cuda_managed *m); /* a new arena */
@@ -103,11 +116,73 @@ void fm_cuda_managed_engine(void);
 /* Does a tool that follows the program's memory look into it? */
 bool fm_cuda_managed_tools(void);
 
+/* --- async.c: memory in the order of streams --- */
+
+/* Instead of the driver's calls. pool: NULL: the device's. stream: of fm_cuda_stream(). */
+fm_cu_result fm_cuda_async_alloc(CUdeviceptr *at, size_t size, CUmemoryPool pool, CUstream stream);
+fm_cu_result fm_cuda_async_free(CUdeviceptr at, CUstream stream);
+/* The block, if it is of a pool's, ends otherwise. */
+void fm_cuda_async_ended(CUdeviceptr at);
+/* Is it freed, for the program? Are there any? */
+bool fm_cuda_async_is_freed(CUdeviceptr at);
+bool fm_cuda_async_any(void);
+/* Blocks that nobody uses any more go back, if their pool does not keep them. */
+void fm_cuda_async_look(void);
+/* What was freed so far; all work of the device's context that it had then has finished: nobody
+ * uses it any more. all: also what its pool would keep. */
+uint64_t fm_cuda_async_mark(void);
+void fm_cuda_async_finished(CUdevice dev, uint64_t mark, bool all);
+void fm_cuda_async_gone(CUdevice dev); /* the context, with all blocks */
+/* Of a pool's block that begins there: its size as the program has it. */
+bool fm_cuda_async_find(CUdeviceptr at, size_t *size, CUmemoryPool *pool);
+/* The driver has made it, is about to end it, or has trimmed it. */
+void fm_cuda_async_pool_made(CUmemoryPool pool, const struct fm_cu_pool_props *props);
+void fm_cuda_async_pool_ends(CUmemoryPool pool);
+void fm_cuda_async_trim(CUmemoryPool pool, uint64_t keep);
+void fm_cuda_async_fork_child(void);
+
+/* --- ipc.c: memory of other processes, by the older way --- */
+
+/* Instead of the driver's calls; FM_CUDA_NOT_MANAGED: the handle, or the memory, is the driver's.
+ * Also in processes whose own memory is not managed. */
+fm_cu_result fm_cuda_ipc_open(CUdeviceptr *ptr, const struct fm_cu_ipc_handle *handle);
+fm_cu_result fm_cuda_ipc_close(CUdeviceptr ptr);
+/* The block around an address of such memory. */
+bool fm_cuda_ipc_find(CUdeviceptr p, CUdeviceptr *at, size_t *size);
+void fm_cuda_ipc_fork_child(void);
+
+/* --- vmm.c: memory that the program maps --- */
+
+/* Instead of the driver's calls. FM_CUDA_NOT_MANAGED: the handle, or all of the range, is not ours.
+ */
+fm_cu_result fm_cuda_vmm_create(CUmemGenericAllocationHandle *handle, size_t size,
+	const struct fm_cu_memory_kind *kind, unsigned long long flags);
+fm_cu_result fm_cuda_vmm_release(CUmemGenericAllocationHandle handle);
+fm_cu_result fm_cuda_vmm_map(CUdeviceptr at, size_t size, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags);
+fm_cu_result fm_cuda_vmm_unmap(CUdeviceptr at, size_t size);
+fm_cu_result fm_cuda_vmm_retain(CUmemGenericAllocationHandle *handle, CUdeviceptr at);
+
+/* What is mapped around an address: false if it is not ours. */
+struct fm_cuda_mapped {
+	CUdeviceptr at;
+	size_t size;
+	uint64_t id; /* of the memory */
+	CUdevice dev;
+};
+bool fm_cuda_vmm_find(CUdeviceptr p, struct fm_cuda_mapped *m);
+/* Whatever of it is in that range stays on the device from now on. */
+void fm_cuda_vmm_pin(
+	CUdeviceptr at, size_t size, enum fm_mem_kind why, const struct fm_cuda_pinner *by);
+void fm_cuda_vmm_fork_child(void);
+
 /* --- pointer.c --- */
 
 /* Opens a new arena to the devices that were to reach its context's memory. */
 void fm_cuda_managed_open(struct fm_cuda_managed *m);
 void fm_cuda_managed_peers_fork_child(void);
+/* The memory of a device is opened to another, if it is managed. */
+void fm_cuda_managed_reached(CUdevice dev, CUdevice by);
 
 /* Is there any managed memory? Other programs pay for nothing but this look. */
 extern _Atomic bool fm_cuda_managed_any __attribute__((visibility("hidden")));

@@ -138,7 +138,7 @@ void fm_cuda_managed_named(enum fm_mem_kind why, const struct fm_cuda_pinner *by
 
 static _Atomic unsigned all_pinned;
 
-static void count_pinned(struct fm_cuda_managed *m, enum fm_mem_kind why, uint64_t bytes)
+void fm_cuda_managed_pinned(struct fm_cuda_managed *m, enum fm_mem_kind why, uint64_t bytes)
 {
 	if (!bytes)
 		return;
@@ -154,12 +154,14 @@ void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why, const struct fm_cu
 	uint64_t bytes = 0;
 	unsigned shard;
 
+	if (!m)
+		fm_cuda_vmm_pin(p, 1, why, by);
 	if (!m || !block.size || block.stays)
 		return;
 	shard = fm_rest_call_begin(fm_shim_has_client());
 	fm_cu_arena_pin(atomic_load(&m->arena), p, why, &bytes);
 	fm_rest_call_end(fm_shim_has_client(), shard);
-	count_pinned(m, why, bytes);
+	fm_cuda_managed_pinned(m, why, bytes);
 	if (bytes)
 		fm_cuda_managed_named(why, by);
 }
@@ -169,7 +171,7 @@ static void pin_one(struct fm_cuda_managed *m, void *why)
 	uint64_t bytes = 0;
 
 	fm_cu_arena_pin_all(atomic_load(&m->arena), *(enum fm_mem_kind *)why, &bytes);
-	count_pinned(m, *(enum fm_mem_kind *)why, bytes);
+	fm_cuda_managed_pinned(m, *(enum fm_mem_kind *)why, bytes);
 }
 
 void fm_cuda_managed_pin_all(enum fm_mem_kind why)

@@ -27,6 +27,9 @@ enum { /* CUpointer_attribute */
 	OF_MAPPED,
 	OF_FLAGS = 16,
 	OF_POOL = 17,
+	OF_MAPPING_SIZE,
+	OF_MAPPING_START,
+	OF_MEMORY_ID,
 };
 #define TYPE_DEVICE      2u  /* CU_MEMORYTYPE_DEVICE */
 #define READ_AND_WRITE   3   /* CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE */
@@ -35,6 +38,7 @@ enum { /* CUpointer_attribute */
 struct asked {
 	struct fm_cuda_managed *of;
 	struct fm_cu_block block;
+	CUmemoryPool pool;
 	CUdeviceptr p;
 };
 
@@ -43,6 +47,9 @@ static bool is_managed(struct asked *a, CUdeviceptr p)
 {
 	a->p = p;
 	a->of = fm_cu_inside ? NULL : fm_cuda_managed_find(p, &a->block);
+	a->pool = NULL;
+	if (a->of)
+		fm_cuda_async_find(a->block.at, &a->block.size, &a->pool);
 	return a->of;
 }
 
@@ -52,7 +59,7 @@ static bool is_managed(struct asked *a, CUdeviceptr p)
 		return true;                   \
 	} while (0)
 
-/* False: no answer of ours. Such memory cannot be passed to another process, and says so. */
+/* False: no answer of ours. */
 static bool answer(const struct asked *a, int attribute, void *data)
 {
 	switch (attribute) {
@@ -66,8 +73,9 @@ static bool answer(const struct asked *a, int attribute, void *data)
 		ANSWER(unsigned long long, a->block.id);
 	case OF_SYNC:
 	case OF_UNIFIED:
-	case OF_IPC:
 		ANSWER(unsigned char, 0);
+	case OF_IPC:
+		ANSWER(unsigned char, !a->pool && fm_cu_arena_shares(atomic_load(&a->of->arena)));
 	case OF_ORDINAL:
 		ANSWER(int, a->of->dev);
 	case OF_START:
@@ -79,10 +87,63 @@ static bool answer(const struct asked *a, int attribute, void *data)
 	case OF_FLAGS:
 		ANSWER(int, READ_AND_WRITE);
 	case OF_POOL:
-		ANSWER(void *, NULL);
+		ANSWER(CUmemoryPool, a->pool);
 	default:
 		return false;
 	}
+}
+
+/* The same of memory that the program has mapped. What is not answered does not change when it
+ * moves, and the driver is asked when it is there. */
+static bool answer_mapped(const struct fm_cuda_mapped *m, CUdeviceptr p, int attribute, void *data)
+{
+	switch (attribute) {
+	case OF_TYPE:
+		ANSWER(unsigned, TYPE_DEVICE);
+	case OF_DEVICE_POINTER:
+		ANSWER(CUdeviceptr, p);
+	case OF_ID:
+	case OF_MEMORY_ID:
+		ANSWER(unsigned long long, m->id);
+	case OF_ORDINAL:
+		ANSWER(int, m->dev);
+	case OF_MAPPING_SIZE:
+		ANSWER(size_t, m->size);
+	case OF_MAPPING_START:
+		ANSWER(CUdeviceptr, m->at);
+	default:
+		return false;
+	}
+}
+
+static bool is_mapped(struct fm_cuda_mapped *m, CUdeviceptr p)
+{
+	return !fm_cu_inside && fm_cuda_vmm_find(p, m);
+}
+
+static fm_cu_result ask_mapped(void *data, int attribute, CUdeviceptr p)
+{
+	struct fm_cuda_mapped m;
+
+	if (FM_LIKELY(!is_mapped(&m, p)))
+		return NEXT(cuPointerGetAttribute, (data, attribute, p));
+	if (data && answer_mapped(&m, p, attribute, data))
+		return FM_CU_SUCCESS;
+	return FM_CUDA_NAMING(NEXT(cuPointerGetAttribute, (data, attribute, p)));
+}
+
+static fm_cu_result ask_all_mapped(unsigned n, int *attributes, void **data, CUdeviceptr p)
+{
+	struct fm_cuda_mapped m;
+	fm_cu_result rc = FM_CU_SUCCESS;
+
+	if (FM_LIKELY(!n || !attributes || !data || !is_mapped(&m, p)))
+		return NEXT(cuPointerGetAttributes, (n, attributes, data, p));
+	for (unsigned i = 0; i < n && !rc; i++)
+		if (!answer_mapped(&m, p, attributes[i], data[i]))
+			rc = FM_CUDA_NAMING(
+				NEXT(cuPointerGetAttributes, (1, &attributes[i], &data[i], p)));
+	return rc;
 }
 
 /* Calls that put addresses into something. They wait in what stands behind them (outside.c). */
@@ -108,7 +169,7 @@ fm_cu_result cuPointerGetAttribute(void *data, int attribute, CUdeviceptr p)
 	struct asked a;
 
 	if (FM_LIKELY(!is_managed(&a, p)))
-		return NEXT(cuPointerGetAttribute, (data, attribute, p));
+		return ask_mapped(data, attribute, p);
 	if (!data || !a.block.size || attribute == OF_HOST_POINTER)
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (answer(&a, attribute, data))
@@ -123,7 +184,7 @@ fm_cu_result cuPointerGetAttributes(unsigned n, int *attributes, void **data, CU
 	fm_cu_result rc = FM_CU_SUCCESS;
 
 	if (FM_LIKELY(!is_managed(&a, p)) || !attributes || !data)
-		return NEXT(cuPointerGetAttributes, (n, attributes, data, p));
+		return ask_all_mapped(n, attributes, data, p);
 	if (!a.block.size)
 		return NEXT(cuPointerGetAttributes, (n, attributes, data, FM_CUDA_MEM_GRANULE / 2));
 	for (unsigned i = 0; i < n && !rc; i++) {
@@ -146,10 +207,14 @@ fm_cu_result cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr
 
 fm_cu_result cuMemGetAddressRange_v2(CUdeviceptr *at, size_t *size, CUdeviceptr p)
 {
+	struct fm_cuda_mapped m;
 	struct asked a;
 
-	if (FM_LIKELY(!is_managed(&a, p)))
-		return NEXT(cuMemGetAddressRange_v2, (at, size, p));
+	if (FM_LIKELY(!is_managed(&a, p))) {
+		if (FM_LIKELY(!is_mapped(&m, p) && !fm_cuda_ipc_find(p, &m.at, &m.size)))
+			return NEXT(cuMemGetAddressRange_v2, (at, size, p));
+		a.block = (struct fm_cu_block){.at = m.at, .size = m.size};
+	}
 	if (!a.block.size)
 		return NOTHING_IS_THERE;
 	if (at)
@@ -161,20 +226,11 @@ fm_cu_result cuMemGetAddressRange_v2(CUdeviceptr *at, size_t *size, CUdeviceptr 
 
 /* --- what passes memory on --- */
 
-/* The driver has no such handle for this memory. */
-fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
-{
-	struct asked a;
-
-	if (is_managed(&a, p))
-		fm_cuda_managed_trouble(FM_MEM_REFUSED_IPC);
-	return NEXT(cuIpcGetMemHandle, (handle, p));
-}
-
 fm_cu_result cuMemGetHandleForAddressRange(
 	void *handle, CUdeviceptr p, size_t size, int type, unsigned long long flags)
 {
 	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
+	fm_cuda_vmm_pin(p, size, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
 	return NEXT(cuMemGetHandleForAddressRange, (handle, p, size, type, flags));
 }
 
@@ -236,6 +292,26 @@ void fm_cuda_managed_open(struct fm_cuda_managed *m)
 	for (unsigned i = 0; i < peers.n; i++)
 		open_one(m, &peers.one[i]);
 	pthread_mutex_unlock(&peers.lock);
+}
+
+struct reached {
+	CUdevice dev, by;
+};
+
+static void reach_one(struct fm_cuda_managed *m, void *arg)
+{
+	const struct reached *r = arg;
+
+	if (m->dev == r->dev)
+		fm_cu_arena_peer(atomic_load(&m->arena), r->by);
+}
+
+void fm_cuda_managed_reached(CUdevice dev, CUdevice by)
+{
+	unsigned naming = fm_cuda_naming_begin();
+
+	fm_cuda_managed_each(reach_one, &(struct reached){dev, by});
+	fm_cuda_naming_end(naming);
 }
 
 fm_cu_result cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)

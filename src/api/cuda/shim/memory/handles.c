@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Memory that has handles, and is mapped by the program; and memory of other processes. The first
- * lives until its handle is released as often as it was made or retained, and until it is mapped
- * nowhere, even when its context has ended. What is kept by an exported descriptor alone is not
- * seen.
+ * Memory that has handles, and is mapped by the program, where it is the driver's (what moves is
+ * followed in managed/vmm.c); and memory of other processes. The first lives until its handle is
+ * released as often as it was made or retained, and until it is mapped nowhere, even when its
+ * context has ended. What is kept by an exported descriptor alone is not seen.
  */
+#include "api/cuda/shim/guard/guarded.h"
 #include "api/cuda/shim/managed/managed.h"
 #include "memory.h"
 #include <stdlib.h>
@@ -109,8 +110,10 @@ fm_cu_result cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size,
 	const struct fm_cu_memory_kind *p = (const void *)prop;
 	struct fm_cuda_vmm v = {.bytes = size, .refs = 1, .kind = FM_MEM_VMM};
 	struct fm_cuda_mem_at at = {.row = -1};
-	fm_cu_result rc;
+	fm_cu_result rc = fm_cuda_vmm_create(handle, size, p, flags);
 
+	if (rc != FM_CUDA_NOT_MANAGED)
+		return rc;
 	if (p && p->location.type == FM_CU_LOCATION_DEVICE && size && size <= FM_CUDA_MEM_MOST)
 		at = fm_cuda_mem_on(p->location.id);
 	v.c = at.c;
@@ -127,8 +130,10 @@ fm_cu_result cuMemRelease(CUmemGenericAllocationHandle handle)
 {
 	struct fm_cuda_vmm *v, gone = {0};
 	uint64_t number;
-	fm_cu_result rc;
+	fm_cu_result rc = fm_cuda_vmm_release(handle);
 
+	if (rc != FM_CUDA_NOT_MANAGED)
+		return rc;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	v = vmm_of(find(FM_CUDA_HANDLE, handle));
 	number = v ? v->number : 0;
@@ -157,15 +162,25 @@ static int64_t imports(struct fm_cuda_vmm *v, uint64_t end)
 	return (int64_t)(v->bytes - before);
 }
 
+/* What is out is not mapped, and would seem to be free. */
+static fm_cu_result map_when_it_is_in(CUdeviceptr ptr, size_t size, size_t offset,
+	CUmemGenericAllocationHandle handle, unsigned long long flags)
+{
+	return FM_CUDA_NAMING(NEXT(cuMemMap, (ptr, size, offset, handle, flags)));
+}
+
 fm_cu_result cuMemMap(CUdeviceptr ptr, size_t size, size_t offset,
 	CUmemGenericAllocationHandle handle, unsigned long long flags)
 {
-	fm_cu_result rc = WITH_TABLES(NEXT(cuMemMap, (ptr, size, offset, handle, flags)));
+	fm_cu_result rc = fm_cuda_vmm_map(ptr, size, offset, handle, flags);
 	struct fm_client *c;
 	struct fm_cuda_vmm *v;
 	int64_t more = 0;
 	CUdevice dev = 0;
 
+	if (rc != FM_CUDA_NOT_MANAGED)
+		return rc;
+	rc = WITH_TABLES(map_when_it_is_in(ptr, size, offset, handle, flags));
 	if (rc != FM_CU_SUCCESS || fm_cu_inside)
 		return rc;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
@@ -209,9 +224,11 @@ static uint64_t unmap(CUdeviceptr at, struct fm_cuda_vmm *gone)
 /* A range may be of several mappings, side by side. */
 fm_cu_result cuMemUnmap(CUdeviceptr ptr, size_t size)
 {
-	fm_cu_result rc = NEXT(cuMemUnmap, (ptr, size));
+	fm_cu_result rc = fm_cuda_vmm_unmap(ptr, size);
 	CUdeviceptr at = ptr;
 
+	if (rc == FM_CUDA_NOT_MANAGED)
+		rc = NEXT(cuMemUnmap, (ptr, size));
 	while (rc == FM_CU_SUCCESS && at - ptr < size) {
 		struct fm_cuda_vmm gone = {0};
 		uint64_t n;
@@ -233,8 +250,10 @@ fm_cu_result cuMemUnmap(CUdeviceptr ptr, size_t size)
 fm_cu_result cuMemRetainAllocationHandle(CUmemGenericAllocationHandle *handle, void *addr)
 {
 	struct fm_cuda_vmm *v;
-	fm_cu_result rc;
+	fm_cu_result rc = fm_cuda_vmm_retain(handle, (uintptr_t)addr);
 
+	if (rc != FM_CUDA_NOT_MANAGED)
+		return rc;
 	/* A handle can be mapped elsewhere, and would be another's after a move. */
 	fm_cuda_managed_pin((uintptr_t)addr, FM_MEM_PIN_RETAINED, FM_CUDA_PINNER(__func__));
 	rc = NEXT(cuMemRetainAllocationHandle, (handle, addr));
@@ -278,10 +297,8 @@ fm_cu_result cuMemImportFromShareableHandle(
 
 /* --- of other processes, by the older way --- */
 
-static void opened(CUdeviceptr ptr)
+void fm_cuda_mem_opened(CUdeviceptr ptr, size_t size)
 {
-	fm_cu_result (*range)(CUdeviceptr *, size_t *, CUdeviceptr) =
-		fm_cuda_symbol("cuMemGetAddressRange_v2");
 	struct fm_cuda_mem_at at = fm_cuda_mem_here();
 	struct fm_cuda_block b = {.key = ptr,
 				     .of = (uintptr_t)at.ctx,
@@ -291,11 +308,9 @@ static void opened(CUdeviceptr ptr)
 				     .kind = FM_MEM_IMPORTED},
 			     *again;
 	struct fm_client *c;
-	CUdeviceptr base;
-	size_t size = 0;
 	bool kept;
 
-	if (!at.counts || !range || range(&base, &size, ptr))
+	if (!at.counts)
 		return;
 	b.bytes = (int64_t)fm_cuda_mem_round(size, FM_CUDA_MEM_GRANULE);
 	pthread_mutex_lock(&fm_cuda_memory.lock);
@@ -310,10 +325,24 @@ static void opened(CUdeviceptr ptr)
 		fm_cuda_mem_differs(c, b.dev, FM_MEM_IMPORTED, b.bytes);
 }
 
+static void opened(CUdeviceptr ptr)
+{
+	fm_cu_result (*range)(CUdeviceptr *, size_t *, CUdeviceptr) =
+		fm_cuda_symbol("cuMemGetAddressRange_v2");
+	CUdeviceptr base;
+	size_t size = 0;
+
+	if (range && !range(&base, &size, ptr))
+		fm_cuda_mem_opened(ptr, size);
+}
+
 fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
 {
-	fm_cu_result rc = WITH_TABLES(NEXT(cuIpcOpenMemHandle, (ptr, handle, flags)));
+	fm_cu_result rc = fm_cuda_ipc_open(ptr, &handle);
 
+	if (rc != FM_CUDA_NOT_MANAGED)
+		return rc;
+	rc = WITH_TABLES(NEXT(cuIpcOpenMemHandle, (ptr, handle, flags)));
 	if (rc == FM_CU_SUCCESS)
 		opened(*ptr);
 	return rc;
@@ -321,9 +350,32 @@ fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle
 
 fm_cu_result cuIpcOpenMemHandle_v2(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
 {
-	fm_cu_result rc = WITH_TABLES(NEXT(cuIpcOpenMemHandle_v2, (ptr, handle, flags)));
+	fm_cu_result rc = fm_cuda_ipc_open(ptr, &handle);
 
+	if (rc != FM_CUDA_NOT_MANAGED)
+		return rc;
+	rc = WITH_TABLES(NEXT(cuIpcOpenMemHandle_v2, (ptr, handle, flags)));
 	if (rc == FM_CU_SUCCESS)
 		opened(*ptr);
+	return rc;
+}
+
+/* The driver waits in it as in cuMemFree(). */
+fm_cu_result cuIpcCloseMemHandle(CUdeviceptr ptr)
+{
+	fm_cu_result rc = fm_cuda_ipc_close(ptr);
+	struct fm_cu_turnstile *t;
+	struct fm_cuda_ending e;
+
+	if (rc != FM_CUDA_NOT_MANAGED && rc)
+		return rc;
+	if (!rc) {
+		e = fm_cuda_mem_take(FM_CUDA_ADDRESS, ptr);
+		return fm_cuda_mem_ended(&e, rc);
+	}
+	t = FM_LIKELY(!fm_cu_inside) ? fm_cuda_wait_begin(NULL) : NULL;
+	e = fm_cuda_mem_take(FM_CUDA_ADDRESS, ptr);
+	rc = fm_cuda_mem_ended(&e, NEXT(cuIpcCloseMemHandle, (ptr)));
+	fm_cu_wait_end(t);
 	return rc;
 }

@@ -116,6 +116,9 @@ fm_cu_result fm_cuda_mem_ended(const struct fm_cuda_ending *e, fm_cu_result rc);
 void fm_cuda_mem_context_gone(CUcontext ctx);
 void fm_cuda_mem_fork_child(void);
 
+/* Memory of another process has been opened there, once more. */
+void fm_cuda_mem_opened(CUdeviceptr ptr, size_t size);
+
 /* A figure of the driver's about all of something: now it is that. */
 void fm_cuda_mem_settle(enum fm_cuda_space space, uint64_t key, uint64_t bytes);
 /* For all that the driver has figures about; and having it give back what nobody has in use, as it

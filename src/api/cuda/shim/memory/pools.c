@@ -120,6 +120,7 @@ static void settle_all(bool trims)
 
 void fm_cuda_mem_settle_all(void)
 {
+	fm_cuda_async_look();
 	settle_all(false);
 }
 
@@ -354,18 +355,21 @@ void fm_cuda_pool_freed(uint64_t pool, uint64_t size)
 		did_;                                                            \
 	})
 
-#define ALLOC_ORDERED(symbol, per_thread, params, ptr, n, pool, stream)                 \
-	fm_cu_result symbol CALL_PARAMS(params)                                         \
-	{                                                                               \
-		struct ordering o;                                                      \
-		fm_cu_result rc;                                                        \
-                                                                                        \
-		if (!order_begin(&o, pool, n, stream, per_thread))                      \
-			return FM_CU_ERROR_OUT_OF_MEMORY;                               \
-		rc = FM_CUDA_WITH_ROOM(&o.at, o.size,                                   \
-			IN_ORDER(NEXT(symbol, CALL_ARGS(params)), stream, per_thread)); \
-		order_end(&o, ptr, rc);                                                 \
-		return rc;                                                              \
+#define ALLOC_ORDERED(symbol, per_thread, params, ptr, n, pool, stream)                     \
+	fm_cu_result symbol CALL_PARAMS(params)                                             \
+	{                                                                                   \
+		struct ordering o;                                                          \
+		fm_cu_result rc;                                                            \
+                                                                                            \
+		rc = fm_cuda_async_alloc(ptr, n, pool, fm_cuda_stream(stream, per_thread)); \
+		if (rc != FM_CUDA_NOT_MANAGED)                                              \
+			return rc;                                                          \
+		if (!order_begin(&o, pool, n, stream, per_thread))                          \
+			return FM_CU_ERROR_OUT_OF_MEMORY;                                   \
+		rc = FM_CUDA_WITH_ROOM(&o.at, o.size,                                       \
+			IN_ORDER(NEXT(symbol, CALL_ARGS(params)), stream, per_thread));     \
+		order_end(&o, ptr, rc);                                                     \
+		return rc;                                                                  \
 	}
 #define ALLOC_LINEAR(...)
 #define ALLOC_PLAIN(...)
@@ -386,17 +390,17 @@ static struct fm_cuda_ending order_take(CUdeviceptr ptr, CUstream stream, bool p
 	return fm_cuda_mem_take(FM_CUDA_ADDRESS, ptr);
 }
 
-#define RELEASE_ORDERED(symbol, per_thread, params, ptr, stream)                    \
-	fm_cu_result symbol CALL_PARAMS(params)                                     \
-	{                                                                           \
-		fm_cu_result rc = fm_cuda_managed_free_later(ptr);                  \
-		struct fm_cuda_ending e;                                            \
-                                                                                    \
-		if (rc != FM_CUDA_NOT_MANAGED)                                      \
-			return rc;                                                  \
-		e = order_take(ptr, stream, per_thread);                            \
-		rc = IN_ORDER(NEXT(symbol, CALL_ARGS(params)), stream, per_thread); \
-		return fm_cuda_mem_ended(&e, rc);                                   \
+#define RELEASE_ORDERED(symbol, per_thread, params, ptr, stream)                               \
+	fm_cu_result symbol CALL_PARAMS(params)                                                \
+	{                                                                                      \
+		fm_cu_result rc = fm_cuda_async_free(ptr, fm_cuda_stream(stream, per_thread)); \
+		struct fm_cuda_ending e;                                                       \
+                                                                                               \
+		if (rc != FM_CUDA_NOT_MANAGED)                                                 \
+			return rc;                                                             \
+		e = order_take(ptr, stream, per_thread);                                       \
+		rc = IN_ORDER(NEXT(symbol, CALL_ARGS(params)), stream, per_thread);            \
+		return fm_cuda_mem_ended(&e, rc);                                              \
 	}
 #define RELEASE_HOST(...)
 #define RELEASE_DEVICE(...)
@@ -418,6 +422,7 @@ fm_cu_result cuMemPoolCreate(CUmemoryPool *pool, const struct CUmemPoolProps_st 
 		return rc;
 	o.at = fm_cuda_mem_on(p->location.id);
 	o.pool = (uintptr_t)*pool;
+	fm_cuda_async_pool_made(*pool, p);
 	if (!o.at.counts)
 		return rc;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
@@ -439,6 +444,8 @@ fm_cu_result cuMemPoolDestroy(CUmemoryPool pool)
 		b->refs = DESTROYED;
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	rc = NEXT(cuMemPoolDestroy, (pool));
+	if (rc == FM_CU_SUCCESS && !fm_cu_inside)
+		fm_cuda_async_pool_ends(pool);
 	if (!b)
 		return rc;
 	if (rc != FM_CU_SUCCESS) {
@@ -456,7 +463,9 @@ fm_cu_result cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 {
 	fm_cu_result rc = NEXT(cuMemPoolTrimTo, (pool, keep));
 
-	if (rc == FM_CU_SUCCESS && !fm_cu_inside)
+	if (rc == FM_CU_SUCCESS && !fm_cu_inside) {
+		fm_cuda_async_trim(pool, keep);
 		settle_pool((uintptr_t)pool);
+	}
 	return rc;
 }
