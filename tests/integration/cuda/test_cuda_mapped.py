@@ -140,6 +140,7 @@ def comes_home_when_there_is_room(stack):
     p = start(fermata, memory="--memory=1G")
     p.do("alloc 24", "fill 1")
     check(memory(fermata, p)["mapped_bytes"] >= 24 * MIB, memory(fermata, p))
+    p.tell("spin 20000")  # it works meanwhile
     other.ends()
     eventually("it is on the device", lambda: not memory(fermata, p)["mapped_bytes"])
     check(memory(fermata, p)["resident_bytes"] >= 24 * MIB, memory(fermata, p))

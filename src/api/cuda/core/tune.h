@@ -119,7 +119,9 @@
 /* [time] Between looks whether there is room for what runs from the host. What is there at two
  * looks in a row is not on its way to another. */
 #define FM_CU_HOME_LOOK FM_S
-/* [time] The program does not come to rest for that: after so long it is tried again. */
+/* [time] A rest for that is given up after so long: the program stands still in vain meanwhile. */
+#define FM_CU_HOME_REST (500 * FM_MS)
+/* [time] After that it is tried again, each time twice as long after, up to 64 times as long. */
 #define FM_CU_HOME_AGAIN (10 * FM_S)
 /* [time] If the driver refuses for so long to bring memory in, and does not say that the context is
  * dead, it is taken to be. Shorter: a program may lose memory that would have come in. */

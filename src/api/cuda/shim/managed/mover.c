@@ -41,7 +41,8 @@ static struct {
 	uint64_t home_at; /* not before that is there a look for room for what runs from the host */
 	bool homing;      /* it comes to the device */
 	bool had_room;    /* at the last look */
-	uint64_t rung_at; /* when the daemon was last told of a chunk that has moved */
+	unsigned restless; /* so often it did not come to rest for that */
+	uint64_t rung_at;  /* when the daemon was last told of a chunk that has moved */
 
 	_Atomic bool started, stop, resting;
 	_Atomic uint64_t told;  /* the wish that the mover was last woken for */
@@ -416,7 +417,8 @@ static uint64_t come_in(struct fm_client *c)
 static int rest(struct fm_client *c, bool (*goes)(void *device))
 {
 	bool resting = atomic_load(&moves.resting), began = resting;
-	uint64_t deadline = fm_add_sat(fm_now(), FM_CU_REST_MOST);
+	uint64_t most = moves.homing ? FM_CU_HOME_REST : FM_CU_REST_MOST;
+	uint64_t deadline = fm_add_sat(fm_now(), most);
 	struct fm_err why = {0};
 	int rc = -EAGAIN;
 
@@ -511,11 +513,14 @@ static uint64_t come_home(struct fm_client *c)
 		atomic_store(&moves.resting, true);
 		move_all(move_home);
 		moves.homing = false;
+		moves.restless = 0;
 		return come_in(c);
 	}
 	moves.homing = false;
-	moves.home_at = now + FM_CU_HOME_AGAIN;
-	return FM_CU_HOME_AGAIN;
+	now = FM_CU_HOME_AGAIN << moves.restless;
+	moves.restless += moves.restless < 6;
+	moves.home_at = fm_now() + now;
+	return now;
 }
 
 /* When to look again, if nobody asks. */
