@@ -427,8 +427,8 @@ static bool has_left(struct fm_cu_move *m, const struct fm_cu_chunk *c)
 	return true;
 }
 
-/* To the device, or to where it runs from the host. A host that has no room, or a driver that
- * cannot do that, has it wait for the device. */
+/* To the device, or to where it runs from the host: what is in use comes first in the list. A host
+ * that has no room, or a driver that cannot do that, has it wait for the device. */
 static int one_shared(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
 	int rc;
