@@ -189,7 +189,7 @@ def a_ledger_lies(stack):
     check(not honest.claim(8 * GIB), "the liar has everything")
     check(other.claim(10 * GIB), "another group has its own limit")
     m = memory(f, "g")
-    check(all(m[k] >= 0 for k in m if k.endswith("_bytes")) and m["resident_bytes"] <= m["committed_bytes"], f"{m}")
+    check(all((m[k] or 0) >= 0 for k in m if k.endswith("_bytes")) and m["resident_bytes"] <= m["committed_bytes"], f"{m}")
     f.cli("ps", "--memory")
     liar.close()
     eventually("the liar is gone", lambda: memory(f, "g")["committed_bytes"] == 0)
