@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which memory a program uses is seen by what its calls name, on the fake driver; and whatever is not seen, the program
 computes what it is to compute."""
-import json
 import os
 import random
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import PATIENCE, Fermata, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import PATIENCE, Fermata, Program, Skip, ask, check, cuda_env, eventually, main, need_cuda_shim, program
 
 MIB = 1 << 20
 BLOCK = 4 * MIB  # each is a chunk of its own
@@ -44,16 +43,19 @@ def world(stack, blocks, **env):
 
 def turn(fermata, p, *commands):
     """It does that, and its memory goes out and comes in."""
+    def away():
+        return ask(fermata.dir, "away", target=str(p.pid))["memory"][0]
+
     p.do(*commands)
-    fermata.cli("suspend", "--out", "--wait", str(p.pid))
-    fermata.cli("resume", "--wait", str(p.pid))
+    ask(fermata.dir, "suspend", target=str(p.pid), out=True)
+    eventually("it is out", lambda: not away()["resident"])
+    ask(fermata.dir, "resume", target=str(p.pid))
+    eventually("it is in", lambda: away()["wish"] == "stay" and not away()["host"])
 
 
 def hot(fermata, p):
     """As it was at the end of the turn before."""
-    rows = json.loads(fermata.cli("ps", "--memory", "--json").stdout)
-    rows = rows["groups"] if isinstance(rows, dict) else rows
-    return next(r for r in rows if str(p.pid) in r["name"])["memory"][0]["hot_bytes"]
+    return next(g for g in ask(fermata.dir, "ps")["groups"] if str(p.pid) in g["name"])["memory"][0]["hot_bytes"]
 
 
 def use(fermata, p, *commands):
