@@ -402,7 +402,7 @@ uint64_t fm_cu_arena_hot(struct fm_cu_arena *a, uint32_t since)
 		return UINT64_MAX;
 	pthread_mutex_lock(&a->lock);
 	fm_list_each (c, &a->chunks, all)
-		if (!c->stays && fm_touch_last(&a->touch, c->page, c->pages) >= since)
+		if (!c->stays && fm_cu_chunk_named(a, c) >= since)
 			hot += fm_cu_chunk_size(c);
 	pthread_mutex_unlock(&a->lock);
 	return hot;

@@ -72,6 +72,13 @@ struct fm_cu_arena {
 /* Ids of blocks: the driver's own are small numbers. */
 uint64_t fm_cu_block_ids(unsigned n);
 
+/* When it was last named: what the program maps is named by addresses of its own, which nobody
+ * follows, and counts as in use. */
+static inline uint32_t fm_cu_chunk_named(const struct fm_cu_arena *a, const struct fm_cu_chunk *c)
+{
+	return c->of ? UINT32_MAX : fm_touch_last(&a->touch, c->page, c->pages);
+}
+
 /* --- slab.c; with the lock --- */
 
 /* A chunk in a place that was taken; or NULL and *rc, and the place is given back. */

@@ -315,7 +315,7 @@ static void sort_chunks(struct fm_cu_arena *a)
 	n = 0;
 	fm_list_each (c, &a->chunks, all)
 		if (list) {
-			list[n] = (struct named){c, fm_touch_last(&a->touch, c->page, c->pages), n};
+			list[n] = (struct named){c, fm_cu_chunk_named(a, c), n};
 			n++;
 		}
 	if (n)
