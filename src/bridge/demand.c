@@ -24,6 +24,7 @@
 #include <stdio.h>
 
 /* Between looks at memory that moves, and at groups that wait for others to give theirs up. */
+#define RUN_LEAST    (20 * FM_US)
 #define MOVING_LOOK  (2 * FM_MS)
 #define WAITING_LOOK (10 * FM_MS)
 /* A group that does not come to rest for so long, or whose memory does not move for so long once it
@@ -34,6 +35,8 @@
  * meanwhile, and what is left is a claim. */
 #define MOVES_MOST (30 * FM_S)
 #define APART      (5 * FM_S)
+/* A call that waited for memory gives its work to the device within this time. */
+#define EXPECTS (20 * FM_MS)
 /* The driver has refused to move it: there is no point in asking soon. */
 #define APART_LONG (60 * FM_S)
 /* For an allocation nobody is waited for any longer; and the room that it was promised is kept. */
@@ -135,11 +138,25 @@ static void end_need(struct fm_bridge_group *g, uint64_t now)
 	g->demand.needs = g->demand.due = 0;
 }
 
+/* The policy is to know that it has work, or that it has none. */
+static void set_expects(struct fm_bridge *b, struct fm_bridge_group *g, bool expects, uint64_t now)
+{
+	struct ent *e;
+
+	if (g->demand.expects == expects)
+		return;
+	g->demand.expects = expects;
+	g->demand.expects_until = 0;
+	fm_list_each (e, &g->ents, in_group)
+		ent_refresh(b, e, now);
+}
+
 static void is_here(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
 	end_need(g, now);
 	put(g, PLACE_HERE, now);
 	g->demand.why = FM_OUT_NOT;
+	g->demand.expects_until = now + EXPECTS;
 	away_tell(b, g, FM_MEM_STAY);
 	hold(b, g, false, now);
 }
@@ -339,6 +356,7 @@ static uint64_t follow_out(struct fm_bridge *b, struct fm_bridge_group *g, uint6
 	}
 	if (!g->demand.needs && demand_busy(g))
 		g->demand.needs = now;
+	set_expects(b, g, demand_misses(g), now);
 	if (!ways_of(g).in)
 		g->demand.moved_at = now;
 	else if (!comes_further(&g->demand, demand_missing(g, NULL), now) && others_wait(b, g))
@@ -353,7 +371,8 @@ static bool adopt(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
-	if (!a.host || g->away != FM_MEM_STAY || a.trouble >= FM_MEM_PINNED_ALL)
+	if (!a.host || !demand_missing(g, NULL) || g->away != FM_MEM_STAY || !a.processes ||
+		a.trouble >= FM_MEM_PINNED_ALL)
 		return false;
 	hold(b, g, true, now);
 	g->demand.why = FM_OUT_DEMAND;
@@ -369,6 +388,9 @@ static uint64_t follow_here(struct fm_bridge *b, struct fm_bridge_group *g, uint
 
 	if (adopt(b, g, now))
 		return now;
+	if (g->demand.expects && now < g->demand.expects_until)
+		return g->demand.expects_until;
+	set_expects(b, g, false, now);
 	if (!after)
 		return FM_NEVER;
 	if (demand_busy(g) || g->demand.apart > now || demand_stays(g, NULL, now))
@@ -528,7 +550,7 @@ uint64_t demand_run(struct fm_bridge *b, uint64_t now)
 	fm_list_each (d, &b->devices, link)
 		due = FM_MIN(due, serve(b, d, now));
 	/* What was held or let go meanwhile may have changed what there is to do. */
-	b->demand_at = FM_MAX(FM_MIN(due, b->demand_at), now + 1);
+	b->demand_at = FM_MAX(FM_MIN(due, b->demand_at), now + RUN_LEAST);
 	return b->demand_at;
 }
 

@@ -45,6 +45,8 @@ bool demand_comes_in(const struct fm_bridge_group *g);
 bool demand_wants(const struct fm_bridge_group *g);
 bool demand_busy(const struct fm_bridge_group *g);
 bool demand_has_work(const struct ent *e);
+/* A call waits for memory that is out. */
+bool demand_misses(const struct fm_bridge_group *g);
 /* An allocation waits for an answer. */
 bool demand_lacks(const struct fm_bridge_group *g);
 /* By its hint, or because a process of it works for another group, too. */

@@ -293,7 +293,8 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 	struct queue *q;
 
 	fm_list_each (q, &e->queues, in_ent) {
-		if (fm_slot_pending(q->slot) && CLAIM(q->slot->hold) != FM_HOLD_RESTS) {
+		if (e->group->demand.expects ||
+			(fm_slot_pending(q->slot) && CLAIM(q->slot->hold) != FM_HOLD_RESTS)) {
 			if (!e->works && !is_heard(e))
 				ent_look(e, now);
 			e->ready_at = now;

@@ -135,6 +135,10 @@ struct demand {
 	uint64_t apart;          /* until then it is asked for nothing */
 	uint64_t needs;          /* it waits for its memory since then; 0: it does not */
 	uint64_t due;            /* its turn has come then, and memory is missing; 0: not so */
+	/* A call of it waits for memory: so it has work, which its queues do not show. Also for a
+	 * moment after its memory has come in: 0: it is not in. */
+	bool expects;
+	uint64_t expects_until;
 	bool for_lack;           /* it goes out for an allocation */
 	bool stopped;            /* its memory is here, and the room for another's is needed */
 	uint64_t held;           /* it has waited for so long before */

@@ -130,6 +130,18 @@ bool demand_wants(const struct fm_bridge_group *g)
 	return false;
 }
 
+bool demand_misses(const struct fm_bridge_group *g)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++)
+			if (demand_memory(m)->row[i].dev &&
+				CLAIM(demand_memory(m)->ledger->device[i].misses))
+				return true;
+	return false;
+}
+
 bool demand_lacks(const struct fm_bridge_group *g)
 {
 	struct member *m;
@@ -255,7 +267,8 @@ static unsigned find_victims(struct need *need, struct victim *v)
 	fm_list_each (g, &need->b->groups, link) {
 		struct victim *is = &v[n];
 
-		if (g->demand.place == PLACE_GOING) /* it makes room just now */
+		/* It makes room just now, or can do so soon. */
+		if (g->demand.place == PLACE_GOING || g->demand.place == PLACE_COMING)
 			need->later = fm_add_sat(need->later, demand_sizes(g, need->d).here);
 		if (n == VICTIMS_MOST || g == need->g || demand_stays(g, need->d, need->now))
 			continue;

@@ -28,7 +28,7 @@ static bool is_in(const struct planner *p, unsigned i)
  * of work of a group that is alone. */
 static bool is_left(const struct fm_bridge_group *g, uint64_t now)
 {
-	if (g->demand.place == PLACE_HERE && !planner_works(g, now))
+	if (g->demand.place == PLACE_HERE ? !planner_works(g, now) : !g->demand.needs)
 		return true;
 	return g->away != FM_MEM_STAY || fm_sched_group_suspended(g->sgroup) ||
 	       (g->demand.place != PLACE_HERE && g->demand.apart > now);
@@ -249,8 +249,7 @@ int planner_turns(struct bdevice *d)
 		for (unsigned i = 0; i < p->w.groups; i++)
 			if (now[i] && only_misses(p, i))
 				add_turn(p, i, p->w.now, p->w.now + PLANNER_KEEPS);
-	if (!p->shared)
-		keep_what_came_in(p);
+	keep_what_came_in(p);
 	sort_turns(p);
 	for (unsigned k = 0; k < p->w.turns && p->turn[k].from <= p->w.now; k++)
 		p->of[p->turn[k].group].turn = true;
