@@ -152,6 +152,9 @@ struct fm_bdevice_info {
 	const char *key;
 	uint32_t id; /* from 1 */
 	const struct fm_hist *preempt;
+	/* ns in which the device stood still because memory was missing, and in which memory moved
+	 * beside a group that ran. */
+	uint64_t exposed, hidden;
 };
 struct fm_bridge_group *fm_bridge_group_next(
 	struct fm_bridge *b, struct fm_bridge_group *prev); /* NULL: first */

@@ -187,7 +187,8 @@ void fm_bridge_each_device(
 	struct bdevice *d;
 
 	fm_list_each (d, &b->devices, link) {
-		struct fm_bdevice_info info = {d->key, d->id, fm_sched_dev_preempt_hist(d->sdev)};
+		struct fm_bdevice_info info = {
+			d->key, d->id, fm_sched_dev_preempt_hist(d->sdev), d->exposed, d->hidden};
 
 		fn(arg, &info);
 	}

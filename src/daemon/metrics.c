@@ -115,6 +115,8 @@ static void add_device(void *arg, const struct fm_bdevice_info *i)
 	o = json_object();
 	set(o, "device", json_string(i->key));
 	set(o, "preempt", metrics_histogram(i->preempt));
+	set(o, "memory_exposed_ns", number(i->exposed));
+	set(o, "memory_hidden_ns", number(i->hidden));
 	json_array_append_new(p->items, o);
 }
 

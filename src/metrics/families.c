@@ -81,6 +81,10 @@ static const struct family families[] = {
 		"suspended."},
 	{"fermata_device_preemption_seconds", "histogram", ROW_DEVICE, HISTOGRAM, "preempt", NULL,
 		"From the closing of a group's gates until the group has stopped."},
+	{"fermata_memory_exposed_seconds_total", COUNTER, ROW_DEVICE, SECONDS, "memory_exposed_ns",
+		NULL, "Time in which the device stood still because memory was missing."},
+	{"fermata_memory_hidden_seconds_total", COUNTER, ROW_DEVICE, SECONDS, "memory_hidden_ns",
+		NULL, "Time in which memory moved beside a group that ran."},
 
 	{"fermata_group_device_seconds_total", COUNTER, ROW_ENTITY, SECONDS, "device_ns", NULL,
 		"Device time that the group used; of all groups of a device no more than it was "
