@@ -90,6 +90,34 @@ def all_at_once(stack):
     no_refusal(*programs)
 
 
+def the_next_ones_memory_comes_in_beside(stack):
+    """By turns: memory moves while another program computes, as the daemon counts it. What they compute is right."""
+    fermata = world(stack, config="[daemon]\npolicy = round-robin\n[policy round-robin]\nslice = 50\n")
+    programs = [start(fermata) for _ in range(3)]
+    for i, p in enumerate(programs):
+        p.do("alloc 40", f"fill {i}")
+
+    def hidden():
+        lines = fermata.cli("metrics").stdout.splitlines()
+        return sum(float(line.split()[-1]) for line in lines if line.startswith("fermata_memory_hidden_seconds_total{"))
+
+    for _ in range(8):
+        marks = [p.mark() for p in programs]
+        for p in programs:
+            p.tell("spin 5000")
+            p.tell("ask 0")
+        for p, mark in zip(programs, marks):
+            p.line("ask", after=mark, seconds=300)
+        if hidden() > 0:
+            break
+    check(hidden() > 0, "memory never moved beside a program that ran")
+    for i, p in enumerate(programs):
+        p.do(f"check {i}")
+    no_refusal(*programs)
+    for p in programs:
+        p.ends()
+
+
 def an_idle_one_goes_out(stack):
     """It says so, and comes back when it is used."""
     fermata = world(stack)
@@ -315,6 +343,7 @@ def another_daemon_takes_over(stack):
 main(
     three_of_which_two_fit,
     all_at_once,
+    the_next_ones_memory_comes_in_beside,
     an_idle_one_goes_out,
     one_that_is_not_managed_gets_room,
     every_kind_gets_room,
