@@ -8,6 +8,7 @@
 #include "base/cleanup.h"
 #include "planner.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #define GRAIN         (UINT64_C(128) << 20) /* of a client that does not say it */
@@ -23,7 +24,8 @@ static int grow(void **array, unsigned *room, unsigned n, size_t size)
 
 	if (n <= *room)
 		return 0;
-	more = reallocarray(*array, 2 * (size_t)n, size);
+	more = n > UINT_MAX / 2 || size > SIZE_MAX / 2 / n ? NULL
+							   : realloc(*array, 2 * (size_t)n * size);
 	if (!more)
 		return -ENOMEM;
 	*array = more;

@@ -48,7 +48,10 @@ static const struct {
 	{"own", "cuPointerGetAttribute", "answered by us; asks the driver behind the lock"},
 	{"own", "cuPointerSetAttribute", "pins before"},
 	{"own", "cuMemGetAddressRange_v2", "answered by us"},
-	{"own", "cuIpcGetMemHandle", "looks at none: refused"},
+	{"own", "cuIpcGetMemHandle", "pins before"},
+	{"own", "cuMulticastBindAddr", "pins before"},
+	{"own", "cuMemSetAccess",
+		"waits by itself, for as long as it changes what is mapped (vmm.c)"},
 	{"own", "cuMemGetHandleForAddressRange", "pins before"},
 };
 
