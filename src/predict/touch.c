@@ -9,6 +9,8 @@
 #define SLOTS   32u /* of a bucket: tables in blocks of one hash */
 #define DEPTH   3u  /* tables of tables of pointers */
 
+#define FOLLOWED 2048u /* pointers, at one word of a launch */
+
 /* A table of pointers: `at` is 0 where there is none, and TAKEN while it is being written. */
 struct fm_touch_table {
 	_Atomic uint64_t at;
@@ -84,9 +86,9 @@ void fm_touch_block(struct fm_touch *t, uint32_t first, uint32_t pages)
 
 void fm_touch_gone(struct fm_touch *t, uint32_t first, uint32_t pages)
 {
-	if (LOAD(&t->page[first].points))
-		forget_tables(t, first);
 	for (uint32_t i = first; i < first + pages; i++) {
+		if (LOAD(&t->page[i].points)) /* also of one of several blocks */
+			forget_tables(t, i);
 		STORE(&t->page[i].first, 0);
 		STORE(&t->page[i].named, 0);
 		STORE(&t->page[i].whole, 0);
@@ -96,27 +98,33 @@ void fm_touch_gone(struct fm_touch *t, uint32_t first, uint32_t pages)
 
 /* --- what is named --- */
 
-static void name_block(struct fm_touch *t, uint32_t page, unsigned depth);
+static void name_block(struct fm_touch *t, uint32_t page, unsigned depth, unsigned *left);
 
-static FM_COLD void follow(struct fm_touch *t, uint32_t block, uint32_t points, unsigned depth)
+/* Where tables point at each other there are as many ways as there are products of them: what would
+ * take long names everything, and then there is nothing more to follow in this turn. */
+static FM_COLD void follow(
+	struct fm_touch *t, uint32_t block, uint32_t points, unsigned depth, unsigned *left)
 {
 	const struct fm_touch_table *of = bucket_of(t, block);
 
 	if (points == FM_TOUCH_POINTS_ANYWHERE)
 		fm_touch_all(t);
-	for (unsigned i = 0; i < SLOTS; i++) {
+	for (unsigned i = 0; i < SLOTS && LOAD(&t->all) != LOAD(&t->turn); i++) {
 		uint32_t n = LOAD(&of[i].n);
 
 		if (LOAD(&of[i].at) <= TAKEN || LOAD(&of[i].block) != block)
 			continue;
-		if (n == ANYWHERE)
+		if (n == ANYWHERE || n > *left) {
 			fm_touch_all(t);
+			return;
+		}
+		*left -= n;
 		for (uint32_t k = 0; k < FM_MIN(n, (uint32_t)FM_TOUCH_TARGETS); k++)
-			name_block(t, LOAD(&of[i].page[k]), depth + 1);
+			name_block(t, LOAD(&of[i].page[k]), depth + 1, left);
 	}
 }
 
-static FM_HOT void name_block(struct fm_touch *t, uint32_t page, unsigned depth)
+static FM_HOT void name_block(struct fm_touch *t, uint32_t page, unsigned depth, unsigned *left)
 {
 	uint32_t first = LOAD(&t->page[page].first), now = LOAD(&t->turn), points;
 	struct fm_touch_page *block;
@@ -130,12 +138,14 @@ static FM_HOT void name_block(struct fm_touch *t, uint32_t page, unsigned depth)
 	}
 	points = LOAD(&block->points);
 	if (FM_UNLIKELY(points) && depth < DEPTH)
-		follow(t, first - 1, points, depth);
+		follow(t, first - 1, points, depth, left);
 }
 
 FM_HOT void fm_touch_hit(struct fm_touch *t, uint64_t word)
 {
-	name_block(t, page_of(t, word), 0);
+	unsigned left = FOLLOWED;
+
+	name_block(t, page_of(t, word), 0, &left);
 }
 
 FM_HOT void fm_touch_words(struct fm_touch *t, const void *words, size_t n)

@@ -299,6 +299,26 @@ static void tables_of_tables(void **state)
 	end(t);
 }
 
+/* There are 31^3 ways of three steps. */
+static void tables_that_point_at_each_other(void **state)
+{
+	struct fm_touch *t = make();
+	uint64_t table[FM_TOUCH_TARGETS];
+
+	(void)state;
+	for (uint32_t i = 0; i < FM_ARRAY_LEN(table); i++) {
+		fm_touch_block(t, 24 + i, 1);
+		table[i] = AT(24 + i);
+	}
+	for (uint32_t i = 0; i < FM_ARRAY_LEN(table); i++)
+		fm_touch_points(t, table[i], table, sizeof(table));
+	fm_touch_turn(t);
+	assert_true(fm_touch_known(t, fm_touch_since(t, 1)));
+	fm_touch_word(t, AT(24));
+	assert_false(fm_touch_known(t, fm_touch_since(t, 1)));
+	end(t);
+}
+
 static void too_many_pointers(void **state)
 {
 	struct fm_touch *t = make();
@@ -396,6 +416,7 @@ int main(void)
 		cmocka_unit_test(words_are_seen),
 		cmocka_unit_test(a_table_names_what_it_points_at),
 		cmocka_unit_test(tables_of_tables),
+		cmocka_unit_test(tables_that_point_at_each_other),
 		cmocka_unit_test(too_many_pointers),
 		cmocka_unit_test(a_table_is_copied),
 		cmocka_unit_test(maps_name_their_memory),
