@@ -28,6 +28,7 @@ static struct {
 		CUdeviceptr at;
 		bool live, mapped, reachable;
 		bool on_host;
+		bool cards;        /* network cards may use it */
 		unsigned reaching; /* bits of devices */
 	} memory[HANDLES];
 	/* Where it is mapped, too. */
@@ -126,6 +127,7 @@ static fm_cu_result create_(
 		dev.memory[i].mark = malloc(size / PAGE * MARK);
 		memset(dev.memory[i].mark, 0xdb, size / PAGE * MARK);
 		dev.memory[i].on_host = host;
+		dev.memory[i].cards = kind->flags[1];
 		*used += size;
 		*h = i;
 		return 0;

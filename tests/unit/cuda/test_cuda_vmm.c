@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that the program maps itself: its mappings leave before it goes, and are the same when it
  * is back, whichever call of the driver fails. */
+#include "api/cuda/core/memory/lost.h"
 #include "api/cuda/core/memory/vmm.h"
 #include "memory_world.h"
 
@@ -230,13 +231,15 @@ static void outlives_a_context(void **state)
 /* Where there is no room it runs from the host, at the same addresses, and comes home later. */
 static void runs_from_the_host(void **state)
 {
+	struct fm_cu_memory_kind kind = plain;
 	struct fm_cu_mapping *map;
 	struct fm_cu_vmm *v;
 	uint64_t bytes;
 
 	(void)state;
 	start(512 * MIB);
-	v = make(140 * MIB);
+	kind.flags[1] = 1;
+	assert_int_equal(fm_cu_vmm_create(a, 140 * MIB, &kind, false, &v), 0);
 	map = map_at(v, ELSEWHERE);
 	open_to(map, &reads);
 	mark(v);
@@ -251,9 +254,31 @@ static void runs_from_the_host(void **state)
 		assert_int_equal(dev.used, 140 * MIB);
 		is_mapped(map, 1);
 		is_marked(v);
+		for (unsigned i = 0; i < v->n; i++)
+			assert_true(dev.memory[v->chunk[i]->handle].cards);
 	}
 	drop(map);
 	fm_cu_vmm_end(v);
+	end();
+}
+
+/* Its handle is another memory's by then. */
+static void lost_memory_is_not_mapped(void **state)
+{
+	struct fm_cu_mapping *map;
+	struct fm_cu_vmm *v;
+	CUdeviceptr other;
+
+	(void)state;
+	start(512 * MIB);
+	v = make(20 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	fm_cu_arena_lose(a);
+	other = get(20 * MIB);
+	assert_int_equal(fm_cu_vmm_map(v, ELSEWHERE, v->size, 0, &map), FM_CU_ERROR_INVALID_VALUE);
+	assert_null(alias_at(ELSEWHERE));
+	fm_cu_vmm_end(v);
+	assert_int_equal(fm_cu_arena_free(a, other), 0);
 	end();
 }
 
@@ -380,6 +405,7 @@ int main(void)
 		cmocka_unit_test(pinned_stays),
 		cmocka_unit_test(outlives_a_context),
 		cmocka_unit_test(runs_from_the_host),
+		cmocka_unit_test(lost_memory_is_not_mapped),
 		cmocka_unit_test(lost_peer),
 		cmocka_unit_test(no_memory),
 		cmocka_unit_test(each_call_of_the_driver_may_fail_once),

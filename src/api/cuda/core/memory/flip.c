@@ -83,7 +83,9 @@ int fm_cu_flip(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool home, CUstream
 	if (fm_cu_flip_end(a))
 		return -EIO;
 	w->pages = c->pages;
+	w->of = c->of; /* it is to be of that kind, for it will be the program's */
 	rc = home ? fm_cu_chunk_map(a, w) : fm_cu_chunk_borrow(a, w);
+	w->of = NULL;
 	if (!rc)
 		rc = copy_over(a, c, stream, ops);
 	if (!rc)

@@ -108,10 +108,13 @@ int fm_cu_vmm_pin(struct fm_cu_vmm *v, unsigned reason, uint64_t *bytes)
 
 /* --- mappings --- */
 
+/* Of memory that is lost (lost.h) the handle is old, and may be another's by now. */
 static fm_cu_result map_alias(const struct fm_cu_arena *a, struct fm_cu_alias *l)
 {
-	fm_cu_result rc = a->cu->mem_map(l->at, l->size, l->offset, l->chunk->handle, 0);
+	fm_cu_result rc = FM_CU_ERROR_INVALID_VALUE;
 
+	if (l->chunk->made)
+		rc = a->cu->mem_map(l->at, l->size, l->offset, l->chunk->handle, 0);
 	l->mapped = !rc;
 	return rc;
 }
