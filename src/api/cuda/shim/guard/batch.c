@@ -39,9 +39,10 @@ static fm_cu_result whole(const struct batch *b, bool old, size_t *failed)
 
 static bool is_managed(CUdeviceptr p)
 {
+	struct fm_cuda_mapped mapped;
 	struct fm_cu_block block;
 
-	return fm_cuda_managed_find(p, &block) && block.size;
+	return (fm_cuda_managed_find(p, &block) && block.size) || fm_cuda_vmm_find(p, &mapped);
 }
 
 static bool is_apart(const struct batch *b, size_t i)
