@@ -117,10 +117,11 @@ static bool hear(int sock, void *what, size_t size, int *fd)
 		char bytes[CMSG_SPACE(sizeof(int))];
 		struct cmsghdr align;
 	} more;
+	/* Not for more descriptors than one: there is room for another in what aligns. */
 	struct msghdr m = {.msg_iov = &io,
 		.msg_iovlen = 1,
 		.msg_control = more.bytes,
-		.msg_controllen = sizeof(more.bytes)};
+		.msg_controllen = CMSG_LEN(sizeof(int))};
 	ssize_t n;
 
 	*fd = -1;
@@ -288,6 +289,20 @@ static void forget_gone(void)
 	pthread_mutex_unlock(&owner.lock);
 }
 
+/* What runs from the host is not the device's to pass on. */
+static bool can_share(struct fm_cuda_managed *m, const struct fm_cu_block *b)
+{
+	struct fm_cu_shared s = {.n = 0};
+	int rc;
+
+	fm_cu_inside++;
+	rc = fm_cu_arena_share(atomic_load(&m->arena), b->at, b->id, &s);
+	fm_cu_inside--;
+	while (s.n)
+		close(s.part[--s.n].fd);
+	return !rc;
+}
+
 /* Of pools and of what the program has mapped the driver has no handles either. */
 fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
 {
@@ -296,6 +311,7 @@ fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
 	CUmemoryPool pool;
 	struct given *g = NULL;
 	size_t size;
+	bool can;
 
 	m = fm_cu_inside ? NULL : fm_cuda_managed_find(p, &block);
 	if (!m || !handle || !block.size || fm_cuda_async_find(block.at, &size, &pool))
@@ -304,8 +320,9 @@ fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
 	if (fm_cu_arena_shares(atomic_load(&m->arena)) &&
 		block.size <= (FM_CU_SHARED_MOST - 1) * ((size_t)128 << 20)) {
 		fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
+		can = can_share(m, &block);
 		pthread_mutex_lock(&owner.lock);
-		g = give(m, &block);
+		g = can ? give(m, &block) : NULL;
 		if (g) {
 			memset(handle, 0, sizeof(*handle));
 			memcpy(handle, &g->token, sizeof(g->token));
