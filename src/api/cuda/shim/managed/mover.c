@@ -69,7 +69,9 @@ static void look_at_wish(struct fm_cuda_managed *m, void *arg)
 		return;
 	w->out |= atomic_load(&d->wish) == FM_MEM_OUT;
 	share = atomic_load(&d->share);
-	w->reached &= atomic_load(&d->reached) == share;
+	/* Where the context has ended there is nothing to be moved. */
+	w->reached &=
+		atomic_load(&d->reached) == share || !fm_cu_arena_context(atomic_load(&m->arena));
 	w->sum = (w->sum + share) * UINT64_C(0x9e3779b97f4a7c15) + 1;
 }
 
@@ -409,7 +411,7 @@ static uint64_t come_in(struct fm_client *c)
 	if (atomic_load(&moves.stop) || wanted_out(c))
 		return rc == -EIO ? FM_CU_OUT_LOOK : 0;
 	fm_cuda_managed_trouble(rc == -EIO ? FM_MEM_DRIVER : FM_MEM_DEVICE_FULL);
-	return rc == -EIO ? FM_CU_OUT_LOOK : 0;
+	return rc == -ENOMEM ? 0 : FM_CU_OUT_LOOK;
 }
 
 /* 0: at rest, and memory may be unmapped. -ECANCELED: it is not wished any more. -EBUSY. A rest in
@@ -468,8 +470,8 @@ static uint64_t go_out(struct fm_client *c)
 		fm_cuda_named_turn(); /* what is launched from now on is for the next one */
 	atomic_store(&moves.resting, true);
 	rc = move_all(move_out);
-	if (rc == -ECANCELED)
-		return 0;
+	if (rc == -ECANCELED) /* or the context does not let it in */
+		return goes_out(NULL) ? FM_CU_OUT_LOOK : 0;
 	moves.full = rc != -ENOSPC;
 	moves.gave_up = rc == -EIO;
 	fm_cuda_managed_trouble(rc == -EIO      ? FM_MEM_DRIVER
@@ -631,8 +633,9 @@ void fm_cuda_mover_fork_child(void)
 	moves.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	for (unsigned i = 0; i < FM_CUDA_MEM_DEVICES; i++)
 		moves.move[i] = NULL;
-	moves.gave_up = moves.full = moves.missed = false;
-	moves.full_since = 0;
+	moves.gave_up = moves.full = moves.missed = moves.homing = moves.had_room = false;
+	moves.full_since = moves.refused = moves.trim_at = moves.home_at = 0;
+	moves.restless = 0;
 	atomic_store(&moves.engine, false);
 	atomic_store(&moves.started, false);
 	atomic_store(&moves.told, 0);
