@@ -246,6 +246,8 @@ fm_cu_result cuMemFreeAsync(CUdeviceptr d, CUstream stream)
 	if (!b)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	rc = fk_stream_find(stream, &s);
+	if (!rc && s->capture && !b->of_graph)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (rc || s->capture)
 		return fk_leave(rc ? rc : fk_enqueue(stream, &w, NULL));
 	if (b->of_graph && !b->allocated)

@@ -239,10 +239,15 @@ static void captured(struct conform *c)
 	for (int i = 0; i < 5; i++)
 		CU(cuGraphLaunch(exec, s));
 	note_words(c, "out", out, s);
-	CU(cuMemFreeAsync(y, s));
-	CU(cuStreamSynchronize(s));
 	CU(cuGraphExecDestroy(exec));
 	CU(cuGraphDestroy(graph));
+	CU(cuStreamBeginCapture_v2(s, CU_CAPTURE_RELAXED));
+	note(c, "in a graph: %d", cuMemFreeAsync(y, s)); /* it is not the graph's */
+	if (!cuStreamEndCapture(s, &graph) && graph)
+		CU(cuGraphDestroy(graph));
+	note_words(c, "y", y, s);
+	CU(cuMemFreeAsync(y, s));
+	CU(cuStreamSynchronize(s));
 	CU(cuMemFree_v2(out));
 	CU(cuStreamDestroy_v2(s));
 }

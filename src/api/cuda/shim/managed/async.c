@@ -31,6 +31,7 @@ struct freed {
 	uint64_t stream; /* the driver's number of it; 0: nobody's order */
 	uint64_t number; /* of the free */
 	CUevent event;   /* NULL: until all of the arena's context has finished, or `passed` */
+	CUcontext ctx;   /* the event's */
 	bool passed;
 	bool elsewhere; /* freed in a stream of another context, without an event: never passes */
 };
@@ -263,6 +264,37 @@ void fm_cuda_async_finished(CUdevice dev, uint64_t mark, bool all)
 	look(&(struct unused){.all = all});
 }
 
+/* A driver must not be asked for events of a context that has ended, not by a thread that works on
+ * another device, either. */
+void fm_cuda_async_context_ends(CUcontext ctx)
+{
+	struct fm_cuda_mem_at at = {.ctx = ctx};
+
+	if (!fm_cuda_async_any())
+		return;
+	pthread_mutex_lock(&fm_cuda_async_lock);
+	for (struct freed *f = async.first; f; f = f->next) {
+		if (!f->event || f->ctx != ctx)
+			continue;
+		fm_cuda_driver()->event_destroy(f->event);
+		f->event = NULL;
+		at.dev = f->dev;
+		f->elsewhere = !fm_cuda_managed_owns(&at);
+	}
+	pthread_mutex_unlock(&fm_cuda_async_lock);
+}
+
+/* Nothing of it uses a block any more. */
+void fm_cuda_async_context_gone(CUcontext ctx)
+{
+	if (!fm_cuda_async_any())
+		return;
+	pthread_mutex_lock(&fm_cuda_async_lock);
+	for (struct freed *f = async.first; f; f = f->next)
+		f->passed |= f->ctx == ctx && !f->event;
+	pthread_mutex_unlock(&fm_cuda_async_lock);
+}
+
 /* The context has ended, and its events and blocks with it. */
 void fm_cuda_async_gone(CUdevice dev)
 {
@@ -447,8 +479,7 @@ static CUevent mark_stream(CUstream stream, CUdevice dev)
 	fm_cu_result rc;
 	CUevent e;
 
-	if (!stream || is_captured(stream) ||
-		(stream == FM_CU_STREAM_LEGACY && atomic_load(&fm_cu_captures)))
+	if (!stream || (stream == FM_CU_STREAM_LEGACY && atomic_load(&fm_cu_captures)))
 		return NULL;
 	e = new_event(dev);
 	if (!e)
@@ -476,7 +507,8 @@ fm_cu_result fm_cuda_async_free(CUdeviceptr at, CUstream stream)
 		FM_LIKELY(!atomic_load_explicit(&fm_cuda_managed_any, memory_order_relaxed)))
 		return FM_CUDA_NOT_MANAGED;
 	m = fm_cuda_managed_find(at, &block);
-	if (!m)
+	/* In a graph only memory of the graph can be freed, as the driver says. */
+	if (!m || (stream && is_captured(stream)))
 		return FM_CUDA_NOT_MANAGED;
 	if (block.at != at || !block.size || fm_cuda_async_is_freed(at))
 		return FM_CU_ERROR_INVALID_VALUE;
@@ -487,6 +519,7 @@ fm_cu_result fm_cuda_async_free(CUdeviceptr at, CUstream stream)
 	f->size = block.size;
 	f->dev = m->dev;
 	f->event = mark_stream(stream, f->dev);
+	f->ctx = f->event ? fm_cuda_current() : NULL;
 	f->stream = f->event ? number_of(stream) : 0;
 	here = fm_cuda_mem_here();
 	f->elsewhere = !f->event && stream && !(is_here(stream) && fm_cuda_managed_owns(&here));

@@ -552,8 +552,10 @@ static void one_ends(struct fm_cuda_managed *m, void *ctx)
 /* Its memory comes in first, and stays until the driver has said what became of the context. */
 void fm_cuda_managed_context_ends(CUcontext ctx)
 {
-	if (ctx)
-		fm_cuda_managed_each(one_ends, ctx);
+	if (!ctx)
+		return;
+	fm_cuda_async_context_ends(ctx);
+	fm_cuda_managed_each(one_ends, ctx);
 }
 
 static void one_gone(struct fm_cuda_managed *m, void *ctx)
@@ -573,8 +575,10 @@ void fm_cuda_managed_context_gone(CUcontext ctx)
 {
 	if (ctx)
 		fm_cuda_managed_each(one_gone, ctx);
-	if (ctx)
+	if (ctx) {
+		fm_cuda_async_context_gone(ctx);
 		fm_cuda_named_unloaded();
+	}
 	if (ending)
 		fm_rest_call_end(fm_shim_has_client(), ending - 1);
 	ending = 0;
@@ -586,9 +590,11 @@ void fm_cuda_managed_fork_child(void)
 	all.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&all.reached, 0);
 	atomic_store(&fm_cuda_managed_any, false);
+	atomic_store(&fm_cuda_managed_mapped, false);
 	for (unsigned i = 0; i < DEVICES; i++) {
 		atomic_store(&all.device[i].arena, NULL);
 		atomic_store(&all.device[i].refused, false);
+		atomic_store(&all.device[i].smaller, false);
 	}
 	fm_cuda_managed_peers_fork_child();
 	fm_cuda_named_fork_child();

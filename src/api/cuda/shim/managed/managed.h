@@ -133,6 +133,9 @@ void fm_cuda_async_look(void);
 uint64_t fm_cuda_async_mark(void);
 void fm_cuda_async_finished(CUdevice dev, uint64_t mark, bool all);
 void fm_cuda_async_gone(CUdevice dev); /* the context, with all blocks */
+/* Any context, before and after the driver's call. */
+void fm_cuda_async_context_ends(CUcontext ctx);
+void fm_cuda_async_context_gone(CUcontext ctx);
 /* Of a pool's block that begins there: its size as the program has it. */
 bool fm_cuda_async_find(CUdeviceptr at, size_t *size, CUmemoryPool *pool);
 /* The driver has made it, is about to end it, or has trimmed it. */
