@@ -10,6 +10,7 @@
  *
  * Owns: the socket, and the thread that answers; what was given, and what has been opened.
  */
+#include "base/clock.h"
 #include "base/lockorder.h"
 #include "base/util.h"
 #include "managed.h"
@@ -21,6 +22,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -57,8 +59,17 @@ static struct {
 	struct given *all;
 	uint64_t socket; /* its name; 0: there is none */
 	int fd;
+	dev_t dev; /* what fd is, as long as the program has not closed it: */
+	ino_t ino; /* then it may be a socket of its own */
 } owner = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 FM_LOCK_RANK(owner.lock, CUDA_GIVEN);
+
+static bool is_still_ours(int fd)
+{
+	struct stat is;
+
+	return fd >= 0 && !fstat(fd, &is) && is.st_dev == owner.dev && is.st_ino == owner.ino;
+}
 
 static socklen_t address_of(uint64_t name, struct sockaddr_un *a)
 {
@@ -122,12 +133,13 @@ static bool hear(int sock, void *what, size_t size, int *fd)
 		.msg_iovlen = 1,
 		.msg_control = more.bytes,
 		.msg_controllen = CMSG_LEN(sizeof(int))};
+	uint64_t until = fm_now() + PATIENT * FM_S; /* signals begin the wait anew */
 	ssize_t n;
 
 	*fd = -1;
 	do {
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && errno == EINTR && fm_now() < until);
 	for (struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 			c->cmsg_len == CMSG_LEN(sizeof(int)))
@@ -188,7 +200,7 @@ static void *answers(void *listener)
 {
 	int fd = (int)(intptr_t)listener, sock;
 
-	for (;;) {
+	while (is_still_ours(fd)) {
 		sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 		if (sock < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
@@ -201,6 +213,7 @@ static void *answers(void *listener)
 		answer(sock);
 		close(sock);
 	}
+	return NULL;
 }
 
 static bool start_thread(int fd)
@@ -225,6 +238,7 @@ static bool start_thread(int fd)
 static bool is_listening(void)
 {
 	struct sockaddr_un a;
+	struct stat is;
 	uint64_t name;
 	int fd;
 
@@ -235,6 +249,10 @@ static bool is_listening(void)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
+	if (!fstat(fd, &is)) {
+		owner.dev = is.st_dev;
+		owner.ino = is.st_ino;
+	}
 	if (bind(fd, (struct sockaddr *)&a, address_of(name, &a)) || listen(fd, 64) ||
 		!start_thread(fd)) {
 		close(fd);
@@ -359,7 +377,7 @@ FM_LOCK_RANK(user.lock, CUDA_OPENED);
 void fm_cuda_ipc_fork_child(void)
 {
 	owner.lock = user.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	if (owner.fd >= 0)
+	if (is_still_ours(owner.fd))
 		close(owner.fd);
 	owner.fd = -1;
 	owner.socket = 0;
