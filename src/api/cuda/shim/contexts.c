@@ -253,6 +253,8 @@ fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
 
 	if (convert && convert(&ctx, green) == FM_CU_SUCCESS)
 		fm_cuda_close_context(ctx);
+	if (ctx)
+		fm_cuda_async_context_ends(ctx, base);
 	if (base)
 		fm_cu_guard_green_ends(fm_cuda_driver(), green);
 	rc = NEXT(cuGreenCtxDestroy, (green));

@@ -266,9 +266,9 @@ void fm_cuda_async_finished(CUdevice dev, uint64_t mark, bool all)
 
 /* A driver must not be asked for events of a context that has ended, not by a thread that works on
  * another device, either. */
-void fm_cuda_async_context_ends(CUcontext ctx)
+void fm_cuda_async_context_ends(CUcontext ctx, CUcontext base)
 {
-	struct fm_cuda_mem_at at = {.ctx = ctx};
+	struct fm_cuda_mem_at at = {.ctx = base};
 
 	if (!fm_cuda_async_any())
 		return;

@@ -554,7 +554,7 @@ void fm_cuda_managed_context_ends(CUcontext ctx)
 {
 	if (!ctx)
 		return;
-	fm_cuda_async_context_ends(ctx);
+	fm_cuda_async_context_ends(ctx, ctx);
 	fm_cuda_managed_each(one_ends, ctx);
 }
 

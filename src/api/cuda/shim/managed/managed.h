@@ -133,8 +133,9 @@ void fm_cuda_async_look(void);
 uint64_t fm_cuda_async_mark(void);
 void fm_cuda_async_finished(CUdevice dev, uint64_t mark, bool all);
 void fm_cuda_async_gone(CUdevice dev); /* the context, with all blocks */
-/* Any context, before and after the driver's call. */
-void fm_cuda_async_context_ends(CUcontext ctx);
+/* Any context, before and after the driver's call. base: the one that is waited for instead of a
+ * green one, else the same. A green one may leave work: the second is not for those. */
+void fm_cuda_async_context_ends(CUcontext ctx, CUcontext base);
 void fm_cuda_async_context_gone(CUcontext ctx);
 /* Of a pool's block that begins there: its size as the program has it. */
 bool fm_cuda_async_find(CUdeviceptr at, size_t *size, CUmemoryPool *pool);
