@@ -173,14 +173,14 @@ static void pinned_stays(void **state)
 	v = make(20 * MIB);
 	w = make(20 * MIB);
 	map = map_at(v, ELSEWHERE);
-	assert_int_equal(fm_cu_vmm_pin(v, 3, &bytes), 0);
+	assert_int_equal(fm_cu_vmm_pin(v, 3, false, &bytes), 0);
 	assert_int_equal(bytes, 20 * MIB);
-	assert_int_equal(fm_cu_vmm_pin(v, 4, &bytes), 0);
+	assert_int_equal(fm_cu_vmm_pin(v, 4, false, &bytes), 0);
 	assert_int_equal(bytes, 0);
 	assert_int_equal(fm_cu_move_out(m), 0);
 	assert_int_equal(dev.used, 20 * MIB);
 	is_mapped(map, 0);
-	assert_int_equal(fm_cu_vmm_pin(w, 3, &bytes), -EBUSY);
+	assert_int_equal(fm_cu_vmm_pin(w, 3, false, &bytes), -EBUSY);
 	assert_int_equal(fm_cu_move_in(m), 0);
 	drop(map);
 	dev.pinned = 20 * MIB; /* as its user has counted it */
@@ -249,7 +249,7 @@ static void runs_from_the_host(void **state)
 		assert_int_equal(dev.used, 12 * MIB);
 		is_mapped(map, 1);
 		is_marked(v);
-		assert_int_equal(fm_cu_vmm_pin(v, 3, &bytes), -EBUSY);
+		assert_int_equal(fm_cu_vmm_pin(v, 3, false, &bytes), -EBUSY);
 		assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
 		assert_int_equal(dev.used, 140 * MIB);
 		is_mapped(map, 1);
@@ -257,7 +257,15 @@ static void runs_from_the_host(void **state)
 		for (unsigned i = 0; i < v->n; i++)
 			assert_true(dev.memory[v->chunk[i]->handle].cards);
 	}
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_move_in_part(m, 20 * MIB), 0);
+	assert_int_equal(fm_cu_vmm_pin(v, 3, true, &bytes), 0);
+	assert_int_equal(bytes, 140 * MIB);
+	assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
+	assert_int_equal(dev.used, 12 * MIB); /* something waits for a word of it there */
+	is_mapped(map, 1);
 	drop(map);
+	dev.pinned = 140 * MIB; /* as its user has counted it */
 	fm_cu_vmm_end(v);
 	end();
 }

@@ -90,14 +90,15 @@ void fm_cu_vmm_end(struct fm_cu_vmm *v)
 	pthread_mutex_unlock(&a->lock);
 }
 
-int fm_cu_vmm_pin(struct fm_cu_vmm *v, unsigned reason, uint64_t *bytes)
+int fm_cu_vmm_pin(struct fm_cu_vmm *v, unsigned reason, bool borrowed, uint64_t *bytes)
 {
 	int rc = 0;
 
 	*bytes = 0;
 	pthread_mutex_lock(&v->a->lock);
 	for (unsigned i = 0; i < v->n; i++)
-		rc = fm_cu_chunk_on_device(v->chunk[i]) ? rc : -EBUSY;
+		if (!fm_cu_chunk_here(v->chunk[i]) || (v->chunk[i]->borrowed && !borrowed))
+			rc = -EBUSY;
 	for (unsigned i = 0; i < v->n && !rc; i++) {
 		*bytes += v->chunk[i]->stays ? 0 : fm_cu_chunk_size(v->chunk[i]);
 		v->chunk[i]->stays = v->chunk[i]->stays ? v->chunk[i]->stays : reason;

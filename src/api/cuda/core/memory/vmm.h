@@ -66,9 +66,9 @@ int fm_cu_vmm_grant_ready(struct fm_cu_mapping *m, size_t n);
 /* The driver has granted it. */
 void fm_cu_vmm_granted(struct fm_cu_mapping *m, const struct fm_cu_memory_access *what, size_t n);
 
-/* It never moves again, for a reason that is not 0: *bytes of it did until now. -EBUSY: it is not
- * on the device. */
-int fm_cu_vmm_pin(struct fm_cu_vmm *v, unsigned reason, uint64_t *bytes);
+/* It never moves again, for a reason that is not 0: *bytes of it did until now. borrowed: nor does
+ * what runs from the host. -EBUSY: it is not on the device. */
+int fm_cu_vmm_pin(struct fm_cu_vmm *v, unsigned reason, bool borrowed, uint64_t *bytes);
 
 /* --- within the part --- */
 

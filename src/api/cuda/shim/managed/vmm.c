@@ -419,12 +419,13 @@ fm_cu_result cuMemSetAccess(
 
 /* --- what passes memory on: it stays where it is from then on --- */
 
-/* False: it runs from the host, and is to come in first. */
-static bool pin(struct handed *h, enum fm_mem_kind why, const struct fm_cuda_pinner *by)
+/* borrowed: what runs from the host stays there, as blocks do. False: it is to come in first. */
+static bool pin(
+	struct handed *h, enum fm_mem_kind why, bool borrowed, const struct fm_cuda_pinner *by)
 {
 	uint64_t bytes = 0;
 
-	if (fm_cu_vmm_pin(h->vmm, why, &bytes))
+	if (fm_cu_vmm_pin(h->vmm, why, borrowed, &bytes))
 		return false;
 	fm_cuda_managed_pinned(h->on, why, bytes);
 	if (bytes)
@@ -442,7 +443,7 @@ void fm_cuda_vmm_pin(
 	shard = begin();
 	for (size_t i = first_behind(at);
 		i < vmm.n && (vmm.mapping[i]->at <= at || vmm.mapping[i]->at - at < size); i++)
-		pin(handed_of(vmm.mapping[i]), why, by);
+		pin(handed_of(vmm.mapping[i]), why, true, by);
 	end(shard);
 }
 
@@ -458,7 +459,7 @@ static bool pass_on(CUmemGenericAllocationHandle *handle, const struct fm_cuda_p
 		return true;
 	shard = begin();
 	h = find_handle(*handle);
-	one = h && h->vmm->n == 1 && pin(h, FM_MEM_PIN_SHARED, by);
+	one = h && h->vmm->n == 1 && pin(h, FM_MEM_PIN_SHARED, false, by);
 	if (one) {
 		*handle = h->vmm->chunk[0]->handle;
 	}
