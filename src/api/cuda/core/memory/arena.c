@@ -368,8 +368,8 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 {
 	struct fm_cu_chunk *c;
 
-	*sums = (struct fm_cu_arena_sums){.all = a->spare_pages * FM_CU_PAGE};
 	pthread_mutex_lock(&a->lock);
+	*sums = (struct fm_cu_arena_sums){.all = a->spare_pages * FM_CU_PAGE};
 	fm_list_each (c, &a->chunks, all) {
 		if (c->lost)
 			continue;
