@@ -349,8 +349,7 @@ static uint64_t follow_out(struct fm_bridge *b, struct fm_bridge_group *g, uint6
 
 	fm_bridge_group_away(g, &a);
 	/* Nothing of it comes in if its contexts have died. */
-	if (!a.processes || a.trouble >= FM_MEM_PINNED_ALL ||
-		(a.trouble == FM_MEM_DRIVER && !demand_missing(g, NULL))) {
+	if (!demand_moves(g) || (a.trouble == FM_MEM_DRIVER && !demand_missing(g, NULL))) {
 		is_here(b, g, now);
 		return now;
 	}
@@ -388,6 +387,8 @@ static uint64_t follow_here(struct fm_bridge *b, struct fm_bridge_group *g, uint
 
 	if (adopt(b, g, now))
 		return now;
+	if (g->demand.stopped && !demand_moves(g))
+		demand_stop(b, g, false, now);
 	if (g->demand.expects && now < g->demand.expects_until)
 		return g->demand.expects_until;
 	set_expects(b, g, false, now);

@@ -37,6 +37,8 @@ struct sizes demand_sizes(const struct fm_bridge_group *g, const struct bdevice 
 uint64_t demand_missing(const struct fm_bridge_group *g, const struct bdevice *d);
 /* What the device is taken to be full with. A group that comes in will have all of its memory. */
 uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now);
+/* It has memory that can be moved. The plan says nothing of the others, so nothing holds them. */
+bool demand_moves(const struct fm_bridge_group *g);
 /* By hand or by demand. */
 bool demand_is_out(const struct fm_bridge_group *g);
 bool demand_comes_in(const struct fm_bridge_group *g);

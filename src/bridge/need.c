@@ -53,6 +53,14 @@ uint64_t demand_missing(const struct fm_bridge_group *g, const struct bdevice *d
 	return s.movable - s.here;
 }
 
+bool demand_moves(const struct fm_bridge_group *g)
+{
+	struct fm_bridge_away a;
+
+	fm_bridge_group_away(g, &a);
+	return a.processes && a.trouble < FM_MEM_PINNED_ALL && demand_sizes(g, NULL).movable;
+}
+
 /* By hand or by demand. */
 bool demand_is_out(const struct fm_bridge_group *g)
 {

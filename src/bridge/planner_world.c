@@ -35,14 +35,6 @@ static int grow(void **array, unsigned *room, unsigned n, size_t size)
 
 /* --- groups --- */
 
-static bool moves(const struct fm_bridge_group *g)
-{
-	struct fm_bridge_away a;
-
-	fm_bridge_group_away(g, &a);
-	return a.processes && a.movable && a.trouble < FM_MEM_PINNED_ALL;
-}
-
 static bool runs_on(const struct fm_bridge_group *g, const struct bdevice *d)
 {
 	const struct ent *e;
@@ -231,7 +223,7 @@ static uint64_t foreign(struct fm_bridge *b, const struct bdevice *d, uint64_t n
 			if (r->dev != d)
 				continue;
 			s = demand_row(c->memory, r);
-			sum = fm_add_sat(sum, s.all - (g && moves(g) ? s.movable : 0));
+			sum = fm_add_sat(sum, s.all - (g && demand_moves(g) ? s.movable : 0));
 			sum = fm_add_sat(sum, demand_promised(c->memory, r, now));
 		}
 	return sum;
@@ -261,7 +253,7 @@ int planner_world(struct fm_bridge *b, struct bdevice *d, bool *tight)
 	p->w.window = 0;
 	*tight = false;
 	fm_list_each (g, &b->groups, link) {
-		if (rc || !moves(g))
+		if (rc || !demand_moves(g))
 			continue;
 		rc = list_group(p, g, d);
 		*tight |= demand_holds(g) || g->away != FM_MEM_STAY;

@@ -2,6 +2,7 @@
 /* Memory that moves before its turn, in virtual time: programs with more memory together than the
  * device has, under round-robin. Their movers are played, a chunk at a time; and the device is
  * never fuller than it can be. */
+#include "bridge/demand.h"
 #include "bridge_world.h"
 #include "mem/mem.h"
 
@@ -387,6 +388,39 @@ static void one_that_is_idle_goes_first(void **state)
 	end(y);
 }
 
+/* A program frees all of its memory while it is held: nothing is to come in, or to be waited for.
+ */
+static void one_that_frees_all_goes_on(void **state)
+{
+	(void)state;
+	for (unsigned stopped = 0; stopped < 2; stopped++) {
+		struct play *y = start(3);
+		struct program *p = NULL;
+
+		while (!p) {
+			play(y, 5 * FM_MS);
+			for (unsigned i = 0; i < 3 && !p; i++) {
+				const struct demand *d = &group_of(&y->p[i].c, 0)->demand;
+
+				if (stopped ? d->place == PLACE_HERE && !open_gate(&y->p[i].c, 0)
+					    : d->place == PLACE_OUT)
+					p = &y->p[i];
+			}
+		}
+		if (stopped)
+			demand_stop(y->w.b, group_of(&p->c, 0), true, y->w.now);
+		atomic_store(&row(p)->claimed, 0);
+		atomic_store(&row(p)->kind[FM_MEM_MOVABLE], 0);
+		set_resident(p, 0);
+		assert_int_equal(tell(&y->w, &p->c, (union fm_msg){0}, FM_MSG_MEMORY_BELL), 0);
+		forget(y);
+		play(y, 4 * FM_S);
+		for (unsigned i = 0; i < 3; i++)
+			assert_true(y->p[i].ran >= FM_S);
+		end(y);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -398,6 +432,7 @@ int main(void)
 		cmocka_unit_test(one_that_never_rests),
 		cmocka_unit_test(a_ledger_that_lies),
 		cmocka_unit_test(one_that_is_idle_goes_first),
+		cmocka_unit_test(one_that_frees_all_goes_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
