@@ -265,9 +265,23 @@ static uint64_t bytes_in(const struct planner *p, unsigned group, enum fm_where 
 	return sum;
 }
 
-/* What is unseen takes room from groups that can go, and never from the one that comes in. */
-static void look_for_unseen(struct planner *p)
+/* By how much a device is smaller, for that group, than the largest that anybody says: a false
+ * capacity is unseen memory, too. */
+static uint64_t boasted(struct fm_bridge *b, const struct bdevice *d, unsigned group)
 {
+	const struct planner *p = d->planner;
+	const struct planned_group *of = &p->of[group];
+	uint64_t own = 0;
+
+	for (unsigned k = of->client; k < of->client + of->clients; k++)
+		own = FM_MAX(own, p->client[k].row->capacity);
+	return fm_sub_sat(memory_capacity(b, d), own);
+}
+
+/* What is unseen takes room from groups that can go, and never from the one that comes in. */
+static void look_for_unseen(struct fm_bridge *b, const struct bdevice *d)
+{
+	struct planner *p = d->planner;
 	uint64_t stays = 0, left;
 
 	if (p->w.now - p->unseen_at >= UNSEEN_MOST)
@@ -276,8 +290,10 @@ static void look_for_unseen(struct planner *p)
 		uint64_t coming = bytes_in(p, i, FM_COMING);
 		bool full = coming && is_full(&p->of[i], p->w.now);
 
-		if (full && coming > p->unseen) {
-			p->unseen = coming;
+		uint64_t unseen = full ? fm_add_sat(coming, boasted(b, d, i)) : 0;
+
+		if (unseen > p->unseen) {
+			p->unseen = unseen;
 			p->unseen_at = p->w.now;
 		}
 		if (coming || p->group[i].running || p->of[i].turn)
@@ -338,7 +354,7 @@ uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now)
 	d->tight = true;
 	if (planner_turns(d))
 		return now + LOOK;
-	look_for_unseen(p);
+	look_for_unseen(b, d);
 	if (fm_mem_plan(&p->plan, &p->w))
 		return now + LOOK;
 	set_shares(p);

@@ -143,7 +143,10 @@ static bool chunk(struct play *y, struct program *p, bool others_run)
 		atomic_fetch_add(&row(p)->went_out, CHUNK);
 		p->out += CHUNK;
 	} else if (here + CHUNK <= share) {
-		if (full(y) + CHUNK > capacity)
+		bool no = full(y) + CHUNK > capacity;
+
+		atomic_store(&row(p)->trouble, no ? FM_MEM_DEVICE_FULL : FM_MEM_FINE);
+		if (no)
 			return false;
 		set_resident(p, here + CHUNK);
 		atomic_fetch_add(&row(p)->came_in, CHUNK);
@@ -421,6 +424,31 @@ static void one_that_frees_all_goes_on(void **state)
 	}
 }
 
+/* It says that the device has a thousand times as much, or that it has all of it itself. */
+static void one_that_boasts(void **state)
+{
+	(void)state;
+	for (unsigned claims = 0; claims < 2; claims++) {
+		struct play *y = start(3);
+		uint64_t is = capacity;
+
+		play(y, FM_S);
+		if (!claims)
+			capacity *= 1000;
+		add(y, 3, claims ? is : CHUNK, claims ? is : 0);
+		capacity = is;
+		y->p[3].dead = true;
+		finish(&y->w, &y->p[3].c, 0);
+		ring(&y->w, &y->p[3].c);
+		play(y, 2 * FM_S);
+		forget(y);
+		play(y, 12 * FM_S);
+		for (unsigned i = 0; i < 3; i++)
+			assert_true(y->p[i].ran >= 2 * FM_S);
+		end(y);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -433,6 +461,7 @@ int main(void)
 		cmocka_unit_test(a_ledger_that_lies),
 		cmocka_unit_test(one_that_is_idle_goes_first),
 		cmocka_unit_test(one_that_frees_all_goes_on),
+		cmocka_unit_test(one_that_boasts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
