@@ -31,14 +31,17 @@
  * is at rest, counts as pinned, for the third time. */
 #define RESTS_WITHIN FM_S
 #define MOVES_WITHIN (10 * FM_S)
-/* And what has not moved by then, however it progresses: nothing else moves on the device
- * meanwhile, and what is left is a claim. */
-#define MOVES_MOST (30 * FM_S)
-#define APART      (5 * FM_S)
+/* What moves slower than this counts as not moving. And what has not moved by then, however it
+ * progresses: nothing else moves on the device meanwhile, and what is left is a claim. */
+#define MOVES_LEAST (UINT64_C(256) << 20)
+#define MOVES_MOST  (30 * FM_S)
+#define APART       (5 * FM_S)
 /* A call that waited for memory gives its work to the device within this time. */
 #define EXPECTS (20 * FM_MS)
 /* The driver has refused to move it: there is no point in asking soon. */
 #define APART_LONG (60 * FM_S)
+/* Each time that this happens again it is for twice as long, so often. */
+#define APART_DOUBLES 3
 /* For an allocation nobody is waited for any longer; and the room that it was promised is kept. */
 #define LACK_MOST    (8 * FM_S)
 #define PROMISE_MOST FM_S
@@ -216,18 +219,30 @@ static bool rests(const struct fm_bridge_group *g)
 	return true;
 }
 
+/* For a client that moves a byte now and then, too. */
+static bool takes_too_long(const struct demand *x, uint64_t now)
+{
+	uint64_t most = MOVES_WITHIN + fm_mem_ns(fm_sub_sat(x->first, x->left), MOVES_LEAST);
+
+	return now - x->at >= FM_MIN(most, (uint64_t)MOVES_MOST);
+}
+
 /* What is left has to become less than it ever was, within that time. */
 static bool progresses(struct demand *x, uint64_t left, uint64_t within, uint64_t now)
 {
+	if (x->left == UINT64_MAX)
+		x->first = left;
 	if (left < x->left)
 		x->moved_at = now;
 	x->left = FM_MIN(x->left, left);
-	return now - x->moved_at < within && now - x->at < MOVES_MOST;
+	return now - x->moved_at < within && !takes_too_long(x, now);
 }
 
-static bool takes_too_long(const struct demand *x, uint64_t now)
+/* It has not gone out in time. */
+static void is_late(struct demand *x, bool for_long, uint64_t now)
 {
-	return now - x->at >= MOVES_MOST;
+	x->apart = x->stuck = now + ((for_long ? APART_LONG : APART) << x->late);
+	x->late = FM_MIN(x->late + 1, (unsigned)APART_DOUBLES);
 }
 
 struct ways {
@@ -279,15 +294,15 @@ static uint64_t follow_going(struct fm_bridge *b, struct fm_bridge_group *g, uin
 	if (!left || a.trouble == FM_MEM_HOST_FULL) {
 		if (a.trouble == FM_MEM_HOST_FULL)
 			g->demand.apart = now + APART;
+		else
+			g->demand.late -= g->demand.late > 0;
 		put(g, PLACE_OUT, now);
 		return now;
 	}
 	if (a.trouble < FM_MEM_DRIVER &&
 		progresses(&g->demand, left, rests(g) ? MOVES_WITHIN : RESTS_WITHIN, now))
 		return now + MOVING_LOOK;
-	g->demand.apart =
-		now + (a.trouble >= FM_MEM_DRIVER || takes_too_long(&g->demand, now) ? APART_LONG
-										     : APART);
+	is_late(&g->demand, a.trouble >= FM_MEM_DRIVER || takes_too_long(&g->demand, now), now);
 	if (a.host)
 		stays_as_it_is(b, g, now);
 	else

@@ -131,10 +131,13 @@ struct demand {
 	enum fm_bridge_out why;
 	uint64_t at;             /* since when it is in that place */
 	uint64_t left, moved_at; /* while it moves: bytes still to move, and when they changed */
-	uint64_t keeps;          /* its memory stays until then, unless it is idle */
-	uint64_t apart;          /* until then it is asked for nothing */
-	uint64_t needs;          /* it waits for its memory since then; 0: it does not */
-	uint64_t due;            /* its turn has come then, and memory is missing; 0: not so */
+	uint64_t first;          /* and how many they were */
+	uint64_t stuck;          /* until then what it has on the device counts as staying there */
+	unsigned late;  /* so often it has not gone out in time, less what went well since */
+	uint64_t keeps; /* its memory stays until then, unless it is idle */
+	uint64_t apart; /* until then it is asked for nothing */
+	uint64_t needs; /* it waits for its memory since then; 0: it does not */
+	uint64_t due;   /* its turn has come then, and memory is missing; 0: not so */
 	/* A call of it waits for memory: so it has work, which its queues do not show. Also for a
 	 * moment after its memory has come in: 0: it is not in. */
 	bool expects;

@@ -70,8 +70,10 @@ static bool stands_still(const struct fm_bridge_group *g, const struct bdevice *
 
 static bool is_pinned(const struct fm_bridge_group *g, uint64_t now)
 {
-	return g->demand.place == PLACE_HERE && g->away == FM_MEM_STAY &&
-	       (g->demand.apart > now || demand_pins(g));
+	if (g->away != FM_MEM_STAY)
+		return false;
+	return g->demand.stuck > now ||
+	       (g->demand.place == PLACE_HERE && (g->demand.apart > now || demand_pins(g)));
 }
 
 /* --- extents --- */

@@ -449,6 +449,41 @@ static void one_that_boasts(void **state)
 	}
 }
 
+/* One that is at rest, and whose memory goes out by a byte a second: the longer it does so, the
+ * less often it is asked. */
+static void one_that_dawdles(void **state)
+{
+	struct play *y = start(3);
+	struct program *p = &y->p[0];
+	const struct demand *d;
+	uint64_t going = 0, most = 0, at = 0;
+
+	(void)state;
+	play(y, FM_S);
+	p->dead = true;
+	finish(&y->w, &p->c, 0);
+	atomic_store(&p->c.board->rest, FM_REST_MOVING);
+	ring(&y->w, &p->c);
+	d = &group_of(&p->c, 0)->demand;
+	for (unsigned i = 0; i < 300000; i += 10) {
+		if (i % 1000 == 0)
+			set_resident(p, get(&row(p)->resident) - 1);
+		play(y, 10 * FM_MS);
+		if (d->place != PLACE_GOING)
+			at = 0;
+		else if (!at)
+			at = d->at;
+		going += at ? 10 * FM_MS : 0;
+		most = at ? FM_MAX(most, y->w.now - at) : most;
+	}
+	assert_in_range(going, FM_S, 60 * FM_S);
+	assert_true(most <= 11 * FM_S);
+	assert_int_equal(d->late, 3);
+	for (unsigned i = 1; i < 3; i++)
+		assert_true(y->p[i].ran >= 30 * FM_S);
+	end(y);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -462,6 +497,7 @@ int main(void)
 		cmocka_unit_test(one_that_is_idle_goes_first),
 		cmocka_unit_test(one_that_frees_all_goes_on),
 		cmocka_unit_test(one_that_boasts),
+		cmocka_unit_test(one_that_dawdles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
