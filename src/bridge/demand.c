@@ -450,9 +450,9 @@ static uint64_t lack_of(struct fm_bridge *b, struct memory *m, struct memory_row
 {
 	struct fm_ledger_device *row = &m->ledger->device[r - m->row];
 	uint32_t number = CLAIM(row->lacking);
-	uint64_t bytes = demand_most(CLAIM(row->lacks)), capacity = memory_capacity(b, r->dev);
+	uint64_t bytes = demand_most(CLAIM(row->lacks));
 
-	bytes = FM_MIN(bytes, capacity);
+	bytes = bytes ? FM_MIN(bytes, memory_capacity(b, r->dev)) : 0;
 	if (!bytes) {
 		r->promised = r->promised_until = 0;
 		r->lack_again = false;
@@ -490,7 +490,7 @@ static uint64_t serve_lack(
 	}
 	capacity = memory_capacity(b, r->dev);
 	used = demand_used(b, r->dev, now);
-	used = fm_sub_sat(used + bytes, capacity);
+	used = fm_sub_sat(fm_add_sat(used, bytes), capacity);
 	need.patience = r->lack_at + LACK_MOST;
 	need.least = FM_MIN(used, bytes);
 	/* Where it is not the driver that has none, the figures tell how much there is. */

@@ -39,9 +39,9 @@ struct sizes demand_sizes(const struct fm_bridge_group *g, const struct bdevice 
 
 			if (r->dev && (!d || r->dev == d))
 				s = demand_row(demand_memory(m), r);
-			sum.all += s.all;
-			sum.movable += s.movable;
-			sum.here += s.here;
+			sum.all = fm_add_sat(sum.all, s.all);
+			sum.movable = fm_add_sat(sum.movable, s.movable);
+			sum.here = fm_add_sat(sum.here, s.here);
 		}
 	return sum;
 }
@@ -103,10 +103,10 @@ uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now)
 			if (r->dev != d)
 				continue;
 			s = demand_row(c->memory, r);
-			sum += s.all;
+			sum = fm_add_sat(sum, s.all);
 			if (c->first.group && demand_is_out(c->first.group))
 				sum -= s.movable - FM_MAX(s.here, demand_share(c->memory, r, &s));
-			sum += demand_promised(c->memory, r, now);
+			sum = fm_add_sat(sum, demand_promised(c->memory, r, now));
 		}
 	return sum;
 }

@@ -4,7 +4,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define PLANS 64 /* of a device in a millisecond */
+/* Of the daemon's time, about: a plan, and for each extent in it. So much of it at once; then plans
+ * wait, so that clients that ring on and on do not keep the daemon busy. */
+#define PLAN_COST   (10 * FM_US)
+#define EXTENT_COST UINT64_C(200)
+#define PLAN_BURST  (4 * FM_MS)
 /* Of the link, until something has moved. Less than it has: memory comes in too early then, which
  * costs less than too late. */
 #define RATE       (UINT64_C(20) << 30)
@@ -308,13 +312,20 @@ static void look_for_unseen(struct fm_bridge *b, const struct bdevice *d)
 /* --- a plan --- */
 
 /* Holding a group changes which group runs, and that changes the plan. */
-static bool may_plan(struct planner *p)
+static bool may_plan(const struct planner *p, uint64_t now)
 {
-	if (p->w.now / FM_MS != p->period) {
-		p->period = p->w.now / FM_MS;
-		p->plans = 0;
-	}
-	return p->plans++ < PLANS;
+	return p->owes <= now + PLAN_BURST;
+}
+
+/* Devices share what plans may cost: a client may have introduced some. */
+static void count_plan(struct fm_bridge *b, struct planner *p)
+{
+	const struct bdevice *d;
+	unsigned n = 0;
+
+	fm_list_each (d, &b->devices, link)
+		n += d->tight;
+	p->owes = FM_MAX(p->owes, p->w.now) + (PLAN_COST + p->w.extents * EXTENT_COST) * n;
 }
 
 static uint64_t finish(struct bdevice *d)
@@ -339,19 +350,20 @@ uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now)
 	struct planner *p;
 	bool tight;
 
+	if (d->planner && !may_plan(d->planner, now))
+		return d->planner->owes - PLAN_BURST;
 	clock_to(d, now);
 	d->tight = false;
 	if (make(b, d))
 		return now + LOOK;
 	p = d->planner;
 	p->w.now = now;
-	if (!may_plan(p))
-		return now + FM_MS;
 	if (planner_world(b, d, &tight))
 		return now + LOOK;
 	if (!tight)
 		return FM_NEVER;
 	d->tight = true;
+	count_plan(b, p);
 	if (planner_turns(d))
 		return now + LOOK;
 	look_for_unseen(b, d);

@@ -41,9 +41,8 @@ struct planner {
 	struct fm_mem_turn turn[PLANNER_TURNS];
 	struct fm_sturn sturn[PLANNER_TURNS];
 	unsigned extents_room, groups_room, clients_room;
-	uint64_t period; /* the millisecond of the last plan, */
-	unsigned plans;  /* and how many there were in it */
-	bool shared;     /* several have their turn at once, and give way to each other */
+	uint64_t owes; /* plans are paid for up to then, in the daemon's time */
+	bool shared;   /* several have their turn at once, and give way to each other */
 
 	/* Of the link, bytes a second: what has come in since then. */
 	uint64_t rate, rate_at, rate_in;

@@ -2,7 +2,7 @@
 /* Memory that moves before its turn, in virtual time: programs with more memory together than the
  * device has, under round-robin. Their movers are played, a chunk at a time; and the device is
  * never fuller than it can be. */
-#include "bridge/demand.h"
+#include "bridge/planner.h"
 #include "bridge_world.h"
 #include "mem/mem.h"
 
@@ -484,6 +484,32 @@ static void one_that_dawdles(void **state)
 	end(y);
 }
 
+/* Each bell may change the plan, but plans have their time. */
+static void one_that_rings_on_and_on(void **state)
+{
+	struct play *y = start(3);
+	const struct planner *p;
+	uint64_t owed;
+
+	(void)state;
+	play(y, FM_S);
+	p = fm_list_first(&y->w.b->devices, struct bdevice, link)->planner;
+	owed = p->owes;
+	atomic_store(&row(&y->p[2])->grain, 1);
+	for (unsigned i = 0; i < 20000; i++) {
+		assert_int_equal(tell(&y->w, &y->p[2].c, (union fm_msg){0}, FM_MSG_MEMORY_BELL), 0);
+		fm_bridge_run(y->w.b, y->w.now);
+		y->w.now += FM_US;
+		assert_true(p->owes <= y->w.now + 5 * FM_MS);
+	}
+	assert_true(p->owes > owed);
+	forget(y);
+	play(y, 3 * FM_S);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(y->p[i].ran >= 500 * FM_MS);
+	end(y);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -498,6 +524,7 @@ int main(void)
 		cmocka_unit_test(one_that_frees_all_goes_on),
 		cmocka_unit_test(one_that_boasts),
 		cmocka_unit_test(one_that_dawdles),
+		cmocka_unit_test(one_that_rings_on_and_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
