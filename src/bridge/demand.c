@@ -402,7 +402,8 @@ static uint64_t follow_here(struct fm_bridge *b, struct fm_bridge_group *g, uint
 
 	if (adopt(b, g, now))
 		return now;
-	if (g->demand.stopped && !demand_moves(g))
+	if (g->demand.stopped &&
+		(!demand_moves(g) || !demand_sizes(g, g->demand.stopped_by).movable))
 		demand_stop(b, g, false, now);
 	if (g->demand.expects && now < g->demand.expects_until)
 		return g->demand.expects_until;

@@ -39,6 +39,8 @@ uint64_t demand_missing(const struct fm_bridge_group *g, const struct bdevice *d
 uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now);
 /* It has memory that can be moved. The plan says nothing of the others, so nothing holds them. */
 bool demand_moves(const struct fm_bridge_group *g);
+/* It is told to have less than it has, on any device. */
+bool demand_gives(const struct fm_bridge_group *g);
 /* By hand or by demand. */
 bool demand_is_out(const struct fm_bridge_group *g);
 bool demand_comes_in(const struct fm_bridge_group *g);

@@ -142,10 +142,11 @@ struct demand {
 	 * moment after its memory has come in: 0: it is not in. */
 	bool expects;
 	uint64_t expects_until;
-	bool for_lack;           /* it goes out for an allocation */
-	bool stopped;            /* its memory is here, and the room for another's is needed */
-	uint64_t held;           /* it has waited for so long before */
-	char cause[FM_NAME_MAX]; /* the group that needed the room, or "" */
+	bool for_lack;              /* it goes out for an allocation */
+	bool stopped;               /* its memory is here, and the room for another's is needed: */
+	struct bdevice *stopped_by; /* on this device; the plans of others say nothing of it */
+	uint64_t held;              /* it has waited for so long before */
+	char cause[FM_NAME_MAX];    /* the group that needed the room, or "" */
 };
 
 /* Client and group: group index `index` of the client. */

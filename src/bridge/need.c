@@ -61,6 +61,21 @@ bool demand_moves(const struct fm_bridge_group *g)
 	return a.processes && a.trouble < FM_MEM_PINNED_ALL && demand_sizes(g, NULL).movable;
 }
 
+bool demand_gives(const struct fm_bridge_group *g)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++) {
+			const struct memory_row *r = &demand_memory(m)->row[i];
+			struct sizes s = demand_row(demand_memory(m), r);
+
+			if (r->dev && demand_share(demand_memory(m), r, &s) < s.here)
+				return true;
+		}
+	return false;
+}
+
 /* By hand or by demand. */
 bool demand_is_out(const struct fm_bridge_group *g)
 {

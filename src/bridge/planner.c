@@ -214,6 +214,15 @@ static bool has_all(const struct planner *p, const struct planned_group *of)
 	return true;
 }
 
+/* A group of several processes may be on several devices: it is let go where it was stopped. */
+static void stop(struct fm_bridge *b, struct bdevice *d, struct fm_bridge_group *g, bool held)
+{
+	if (held && !g->demand.stopped)
+		g->demand.stopped_by = d;
+	if (g->demand.stopped_by == d)
+		demand_stop(b, g, held, d->planner->w.now);
+}
+
 static void apply(struct fm_bridge *b, struct bdevice *d, unsigned i)
 {
 	struct planner *p = d->planner;
@@ -229,7 +238,7 @@ static void apply(struct fm_bridge *b, struct bdevice *d, unsigned i)
 		if (of->goes)
 			put_out(b, p, of);
 		else
-			demand_stop(b, g, state->held && !demand_lacks(g), now);
+			stop(b, d, g, state->held && !demand_lacks(g));
 		return;
 	}
 	/* What there is no room for whatever goes: the driver has the last word. */
@@ -241,7 +250,7 @@ static void apply(struct fm_bridge *b, struct bdevice *d, unsigned i)
 		store_share(b, &p->client[k], p->client[k].share);
 	if (of->goes && g->demand.place == PLACE_OUT)
 		demand_goes_on(g, now);
-	if (has_all(p, of) && !demand_missing(g, NULL))
+	if (has_all(p, of) && !demand_missing(g, NULL) && !demand_gives(g))
 		demand_is_in(b, g, p->shared, now);
 }
 

@@ -9,7 +9,8 @@
 #define MIB   (UINT64_C(1) << 20)
 #define CHUNK (128 * MIB)
 static uint64_t capacity = 16384 * MIB;
-#define SET      (64 * CHUNK) /* two fit */
+static const char *device = DEVICE; /* of those that are added */
+#define SET      (64 * CHUNK)       /* two fit */
 #define PROGRAMS 8
 #define STEP     FM_MS
 
@@ -45,7 +46,9 @@ static uint64_t full(const struct play *y)
 	uint64_t sum = 0;
 
 	for (unsigned i = 0; i < y->n; i++)
-		sum += y->p[i].dead ? 0 : get(&row(&y->p[i])->resident);
+		sum += y->p[i].dead || strcmp(row(&y->p[i])->key, DEVICE)
+			       ? 0
+			       : get(&row(&y->p[i])->resident);
 	return sum;
 }
 
@@ -62,10 +65,10 @@ static void add(struct play *y, unsigned i, uint64_t bytes, uint64_t resident)
 
 	snprintf(name, sizeof(name), "p%u", i);
 	assert_int_equal(attach(&y->w, &p->c, ALICE, (pid_t)(100 + i), name), 0);
-	assert_int_equal(add_queue(&y->w, &p->c, 0), 0);
+	assert_int_equal(add_queue_on(&y->w, &p->c, 0, 0, device), 0);
 	assert_int_equal(fm_ledger_create(&p->l, NULL), 0);
 	p->l->managed = true;
-	snprintf(row(p)->key, sizeof(row(p)->key), "%s", DEVICE);
+	snprintf(row(p)->key, sizeof(row(p)->key), "%s", device);
 	atomic_store(&row(p)->claimed, bytes);
 	atomic_store(&row(p)->kind[FM_MEM_MOVABLE], bytes);
 	atomic_store(&row(p)->grain, CHUNK);
@@ -510,6 +513,26 @@ static void one_that_rings_on_and_on(void **state)
 	end(y);
 }
 
+/* One of the group's processes has another device, whose plan sees all of its memory there. */
+static void one_on_two_devices(void **state)
+{
+	struct play *y = start_with(3, 68 * CHUNK, "slice=272",
+		&(struct fm_bridge_memory){.turns = true, .keep_percent = 100});
+
+	(void)state;
+	device = "sim:1";
+	add(y, 3, CHUNK, CHUNK);
+	device = DEVICE;
+	assert_int_equal(name_group(&y->w, &y->p[0].c, 0, "both"), 0);
+	assert_int_equal(name_group(&y->w, &y->p[3].c, 0, "both"), 0);
+	play(y, FM_S);
+	forget(y);
+	play(y, 6 * FM_S);
+	for (unsigned i = 0; i < 3; i++)
+		assert_true(y->p[i].ran >= 800 * FM_MS);
+	end(y);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -524,6 +547,7 @@ int main(void)
 		cmocka_unit_test(one_that_frees_all_goes_on),
 		cmocka_unit_test(one_that_boasts),
 		cmocka_unit_test(one_that_dawdles),
+		cmocka_unit_test(one_on_two_devices),
 		cmocka_unit_test(one_that_rings_on_and_on),
 	};
 
