@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "pins.h"
+#include "base/uuid.h"
 #include "cmd/table.h"
 #include <string.h>
 
@@ -7,15 +8,20 @@
 
 static void show_advice(const char *what)
 {
+	unsigned char id[FM_UUID_SIZE];
 	char text[320];
 
 	if (strncmp(what, TABLE, strlen(TABLE)))
+		return;
+	what += strlen(TABLE);
+	/* The program wrote it, and somebody may give it to a shell. */
+	if (!fm_uuid_parse(what, strlen(what), id))
 		return;
 	snprintf(text, sizeof(text),
 		"  hint: report it; FERMATA_MEMORY_TABLES=%.64s takes it for harmless, which may "
 		"be "
 		"wrong",
-		what + strlen(TABLE));
+		what);
 	table_clean(text);
 	puts(text);
 }
