@@ -20,9 +20,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
+
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -244,7 +245,7 @@ static bool is_listening(void)
 
 	if (owner.socket)
 		return true;
-	if (getrandom(&name, sizeof(name), 0) != sizeof(name) || !name)
+	if (syscall(SYS_getrandom, &name, sizeof(name), 0) != sizeof(name) || !name)
 		return false;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -280,7 +281,8 @@ static struct given *give(struct fm_cuda_managed *m, const struct fm_cu_block *b
 		.of = m,
 		.at = b->at,
 		.id = b->id};
-	if (getrandom(g->token.secret, sizeof(g->token.secret), 0) != sizeof(g->token.secret)) {
+	if (syscall(SYS_getrandom, g->token.secret, sizeof(g->token.secret), 0) !=
+		sizeof(g->token.secret)) {
 		free(g);
 		return NULL;
 	}
