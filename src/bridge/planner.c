@@ -291,19 +291,23 @@ static uint64_t boasted(struct fm_bridge *b, const struct bdevice *d, unsigned g
 	return fm_sub_sat(memory_capacity(b, d), own);
 }
 
-/* What is unseen takes room from groups that can go, and never from the one that comes in. */
+/* What is unseen takes room from groups that can go, and never from the one that comes in. While
+ * the driver has no room, it is all that is not there of those that are known. */
 static void look_for_unseen(struct fm_bridge *b, const struct bdevice *d)
 {
 	struct planner *p = d->planner;
-	uint64_t stays = 0, left;
+	uint64_t stays = 0, there = 0, left;
 
 	if (p->w.now - p->unseen_at >= UNSEEN_MOST)
 		p->unseen = 0;
+	for (unsigned i = 0; i < p->w.groups; i++)
+		there = fm_add_sat(
+			there, fm_add_sat(bytes_in(p, i, FM_ON_DEVICE), bytes_in(p, i, FM_GOING)));
 	for (unsigned i = 0; i < p->w.groups; i++) {
 		uint64_t coming = bytes_in(p, i, FM_COMING);
 		bool full = coming && is_full(&p->of[i], p->w.now);
-
-		uint64_t unseen = full ? fm_add_sat(coming, boasted(b, d, i)) : 0;
+		uint64_t least = FM_MAX(coming, fm_sub_sat(p->w.capacity, there));
+		uint64_t unseen = full ? fm_add_sat(least, boasted(b, d, i)) : 0;
 
 		if (unseen > p->unseen) {
 			p->unseen = unseen;
