@@ -14,63 +14,87 @@
 #pragma once
 
 /* From the first that is taken to the last: X(rank, lock). */
-#define FM_LOCKS(X)                                                         \
-	X(PROCESS, "process.lock of xqueue/client.c")                       \
-	X(CUDA_MOVES, "moves.lock of api/cuda/shim/managed/mover.c")        \
-	X(CUDA_GIVEN, "owner.lock of api/cuda/shim/managed/ipc.c")          \
-	X(CUDA_OPENED, "user.lock of api/cuda/shim/managed/ipc.c")          \
-	X(CUDA_VMM, "vmm.calls of api/cuda/shim/managed/vmm.c")             \
-	X(CUDA_MANAGED, "all.lock of api/cuda/shim/managed/managed.c")      \
-	X(CUDA_PEERS, "peers.lock of api/cuda/shim/managed/pointer.c")      \
-	X(CUDA_NAMED, "execs.lock of api/cuda/shim/managed/named_graphs.c") \
-	X(CUDA_GROUPS, "groups.lock of api/cuda/shim/server.c")             \
-	X(CUDA_PARTS, "parts.lock of api/cuda/shim/partition.c")            \
-	X(CUDA_CODE, "lock of api/cuda/shim/guard/code.c")                  \
-	X(CUDA_SWEEP, "sweeping of api/cuda/shim/graph/graph_execs.c")      \
-	X(CL_KERNEL, "lock of struct fm_shim_kernel")                       \
-	X(CL_PROGRAM, "lock of struct fm_shim_program")                     \
-	X(CL_LOADERS, "loaders.lock of api/opencl/shim/layer.c")            \
-	X(SHIM_MAP, "lock of shim/queues.c")                                \
-	X(CL_TABLE, "table.lock of api/opencl/shim/table.c")                \
-	X(CUDA_SOLE, "lock of api/cuda/shim/contexts.c")                    \
-	X(XQ_ORDER, "order of struct fm_xq_cold")                           \
-	X(CUDA_COMING, "one_by_one of api/cuda/shim/guard/guarded.c")       \
-	X(CUDA_LEAVING, "fm_cuda_execs_leaving")                            \
-	X(XQ, "lock of struct fm_xq_cold")                                  \
-	X(CUDA_EXECS, "execs.lock of api/cuda/shim/graph/graph_execs.c")    \
-	X(CU_CAPTURE, "capture_lock of api/cuda/core/cuda.c")               \
-	X(CU_GUARDS, "kept.lock of api/cuda/core/guard/guard.c")            \
-	X(CU_GRAPHS, "all.lock of api/cuda/core/guard/guard_graph.c")       \
-	X(CU_STREAMS, "lock of api/cuda/core/guard/guard_streams.c")        \
-	X(CU_PLACES, "lock of api/cuda/core/guard/guard_place.c")           \
-	X(CU_TURNSTILES, "lock of api/cuda/core/turnstile.c")               \
-	X(CU_SETTLE, "lock of api/cuda/core/settle.c")                      \
-	X(CU_REACH, "reaches.lock of api/cuda/core/reach.c")                \
-	X(CUDA_ASYNC, "fm_cuda_async_lock of api/cuda/shim/managed")        \
-	X(CUDA_MAPPINGS, "vmm.lock of api/cuda/shim/managed/vmm.c")         \
-	X(CU_ARENA, "lock of struct fm_cu_arena")                           \
-	X(CU_SLICE, "rm.lock of api/cuda/core/timeslice.c")                 \
-	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")            \
-	X(HIP_TRIAL, "holds.lock of api/hip/core/gate.c")                   \
-	X(HIP_WORDS, "words.lock of api/hip/core/gate.c")                   \
-	X(CL_LATE, "known.lock of api/opencl/opencl.c")                     \
-	X(CL_BARRIER, "barrier_lock of struct fm_cl_queue")                 \
-	X(CL_GUARD, "lock of struct fm_cl_guard")                           \
-	X(WATCH, "watch.lock of api/watch.c")                               \
-	X(SOFT_LOAD, "lock of api/soft/tool/load.c")                        \
-	X(SOFT_DEVICE, "lock of struct fm_simdev")                          \
-	X(ACCOUNT, "ask of struct fm_client_memory")                        \
-	X(CLIENT, "lock of struct fm_client")                               \
-	X(LOCAL, "lock of local/local.c")                                   \
-	X(CUDA_MEMORY, "memory.lock of api/cuda/shim/memory/count.c")       \
-	X(CUDA_TELLER, "watches.lock of api/cuda/shim/watch.c")             \
-	X(LIB_WAITER, "lock of struct fm_waiter")                           \
-	X(LIB_HWQUEUE, "lock of struct fm_hwqueue")                         \
-	X(CUDA_TABLE, "table_lock of api/cuda/shim/hook.c")                 \
-	X(HIP_TABLE, "made.lock of api/hip/shim/hook.c")                    \
-	X(CLOSING, "left.lock of daemon/deferred_close.c")                  \
-	X(STUDY, "lock of struct crew, lab/study_run.c")                    \
-	X(SIM_OUT, "lock of struct simulate_out")                           \
+#define FM_LOCKS(X)                                                                 \
+	X(PROCESS, "process.lock of xqueue/client.c")                               \
+	X(CUDA_SET, "life of struct fm_cuda_set")                                   \
+	X(CUDA_SETS, "sets.lock of api/cuda/shim/sets.c")                           \
+	X(CUDA_MOVES, "moves.lock of api/cuda/shim/managed/mover.c")                \
+	X(CUDA_GIVEN, "owner.lock of api/cuda/shim/managed/ipc.c")                  \
+	X(CUDA_OPENED, "user.lock of api/cuda/shim/managed/ipc.c")                  \
+	X(CUDA_VMM, "vmm.calls of api/cuda/shim/managed/vmm.c")                     \
+	X(CUDA_WANTS, "wants.lock of api/cuda/shim/managed/want.c")                 \
+	X(CUDA_MANAGED, "all.lock of api/cuda/shim/managed/managed.c")              \
+	X(CUDA_PEERS, "peers.lock of api/cuda/shim/managed/pointer.c")              \
+	X(CUDA_REGISTERED, "registered.lock of api/cuda/shim/managed/registered.c") \
+	X(CUDA_NAMED, "execs.lock of api/cuda/shim/managed/named_graphs.c")         \
+	X(CUDA_TEMPLATES, "images.lock of api/cuda/shim/managed/templates.c")       \
+	X(CUDA_GROUPS, "groups.lock of api/cuda/shim/server.c")                     \
+	X(CUDA_PARTS, "parts.lock of api/cuda/shim/partition.c")                    \
+	X(CUDA_CODE, "lock of api/cuda/shim/guard/code.c")                          \
+	X(CUDA_SWEEP, "sweeping of api/cuda/shim/graph/graph_execs.c")              \
+	X(CL_KERNEL, "lock of struct fm_shim_kernel")                               \
+	X(CL_PROGRAM, "lock of struct fm_shim_program")                             \
+	X(CL_LOADERS, "loaders.lock of api/opencl/shim/layer.c")                    \
+	X(VK_LAYER, "lock of api/vulkan/shim/layer.c")                              \
+	X(VK_DEVICE, "lock of struct fm_vk_device")                                 \
+	X(SHIM_MAP, "lock of shim/queues.c")                                        \
+	X(CL_TABLE, "table.lock of api/opencl/shim/table.c")                        \
+	X(CUDA_SOLE, "lock of api/cuda/shim/contexts.c")                            \
+	X(API_QUEUE, "lock of struct fm_queue_lock")                                \
+	X(GPU_SEAT, "lock of struct fm_gpu_seat")                                   \
+	X(XQ_ORDER, "order of struct fm_xq_cold")                                   \
+	X(CUDA_COMING, "one_by_one of api/cuda/shim/guard/guarded.c")               \
+	X(CUDA_LEAVING, "fm_cuda_execs_leaving")                                    \
+	X(XQ, "lock of struct fm_xq_cold")                                          \
+	X(CUDA_EXECS, "execs.lock of api/cuda/shim/graph/graph_execs.c")            \
+	X(CU_CAPTURE, "capture_lock of api/cuda/core/cuda.c")                       \
+	X(CU_GUARDS, "kept.lock of api/cuda/core/guard/guard.c")                    \
+	X(CU_GRAPHS, "all.lock of api/cuda/core/guard/guard_graph.c")               \
+	X(CU_STREAMS, "lock of api/cuda/core/guard/guard_streams.c")                \
+	X(CU_PLACES, "lock of api/cuda/core/guard/guard_place.c")                   \
+	X(CU_TURNSTILES, "lock of api/cuda/core/turnstile.c")                       \
+	X(CU_SETTLE, "lock of api/cuda/core/settle.c")                              \
+	X(CU_REACH, "reaches.lock of api/cuda/core/reach.c")                        \
+	X(CUDA_ASYNC, "fm_cuda_async_lock of api/cuda/shim/managed")                \
+	X(CUDA_MULTICAST, "bound.lock of api/cuda/shim/managed/multicast.c")        \
+	X(CUDA_MAPPINGS, "vmm.lock of api/cuda/shim/managed/vmm.c")                 \
+	X(CU_ARENA, "lock of struct fm_cu_arena")                                   \
+	X(CU_SLICE, "rm.lock of api/cuda/core/timeslice.c")                         \
+	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")                    \
+	X(HIP_TRIAL, "holds.lock of api/hip/core/gate.c")                           \
+	X(HIP_WORDS, "words.lock of api/hip/core/gate.c")                           \
+	X(VK_GATE, "gate of struct fm_vk_queue")                                    \
+	X(CL_LATE, "known.lock of api/opencl/opencl.c")                             \
+	X(CL_BARRIER, "barrier_lock of struct fm_cl_queue")                         \
+	X(CL_GUARD, "lock of struct fm_cl_guard")                                   \
+	X(XQ_GATES, "gates of struct fm_xq_cold")                                   \
+	X(WATCH, "watch.lock of api/watch.c")                                       \
+	X(SOFT_LOAD, "lock of api/soft/tool/load.c")                                \
+	X(SOFT_DEVICE, "lock of struct fm_simdev")                                  \
+	X(ACCOUNT, "ask of struct fm_client_memory")                                \
+	X(CLIENT, "lock of struct fm_client")                                       \
+	X(LOCAL, "lock of local/local.c")                                           \
+	X(CUDA_MEMORY, "memory.lock of api/cuda/shim/memory/count.c")               \
+	X(CUDA_TELLER, "watches.lock of api/cuda/shim/watch.c")                     \
+	X(GPU_SET, "lock of struct fm_gpu_set")                                     \
+	X(GPU_QUEUE, "lock of struct fm_cuda_set_queue")                            \
+	X(GPU_PARK, "park of struct fm_cu_feed")                                    \
+	X(GPU_READ, "reading of struct fm_cu_feed")                                 \
+	X(GPU_FEED, "lock of struct fm_cu_feed")                                    \
+	X(GPU_MODULES, "modules.lock of api/cuda/gpusched/gates.c")                 \
+	X(LIB_WAITER, "lock of struct fm_waiter")                                   \
+	X(LIB_HWQUEUE, "lock of struct fm_hwqueue")                                 \
+	X(CUDA_TABLE, "table_lock of api/cuda/shim/hook.c")                         \
+	X(HIP_TABLE, "made.lock of api/hip/shim/hook.c")                            \
+	X(PROFILE_LOOK, "looking of api/cuda/profile/launch.c")                     \
+	X(PROFILE_CODE, "lock of api/cuda/profile/kernels.c")                       \
+	X(RECORD_LOOK, "looking of api/cuda/record/launch.c")                       \
+	X(RECORD_CODE, "lock of api/cuda/record/code.c")                            \
+	X(RECORD_TRACE, "the.lock of api/cuda/record/trace.c")                      \
+	X(PROFILE_PATCH, "lock of api/cuda/profile/sanitizer.c")                    \
+	X(CLOSING, "left.lock of daemon/deferred_close.c")                          \
+	X(STUDY, "lock of struct crew, lab/study_run.c")                            \
+	X(SIM_OUT, "lock of struct simulate_out")                                   \
 	X(SIM_CREW, "lock of struct crew, sim/run.c")
 
 enum fm_lock {

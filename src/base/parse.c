@@ -196,6 +196,21 @@ const char *fm_hint_suffix(enum fm_hint h)
 	return fm_hint_is_time(h) ? "ns" : "";
 }
 
+#define PAD_PERCENT 3 /* of FM_PAD_AUTO */
+
+unsigned fm_pad_percent(int64_t v)
+{
+	if (v >= FM_PAD_AUTO_AT(50) && v <= FM_PAD_AUTO_AT(1))
+		return (unsigned)(FM_PAD_AUTO_AT(0) - v);
+	return v == FM_PAD_AUTO ? PAD_PERCENT : 0;
+}
+
+/* Within its range, is it a value? */
+static bool is_one(enum fm_hint h, int64_t v)
+{
+	return h != FM_HINT_PAD || v >= FM_PAD_DEVICE || fm_pad_percent(v);
+}
+
 int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err)
 {
 	char low[FM_SIZE_TEXT], high[FM_SIZE_TEXT];
@@ -205,7 +220,7 @@ int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err)
 	if ((unsigned)h >= FM_HINT_COUNT)
 		return fm_err_set(err, -ERANGE, "unknown hint %d", (int)h);
 	spec = &hint_specs[h];
-	if (v >= spec->min && v <= spec->max)
+	if (v >= spec->min && v <= spec->max && is_one(h, v))
 		return 0;
 	scale = fm_hint_is_time(h) ? (int64_t)FM_MS : 1;
 	fm_err_set(err, -ERANGE, "%s out of range", spec->name);
@@ -256,6 +271,38 @@ static int parse_percent(
 	return rc;
 }
 
+/* auto:5% */
+static int parse_pad_target(const char *s, int64_t *v, struct fm_err *err)
+{
+	static const struct hint_spec percent = {.min = 1, .max = 50, .unit = "%"};
+	int rc = parse_percent(s, &percent, v, err);
+
+	if (!rc)
+		*v = FM_PAD_AUTO_AT(*v);
+	return rc;
+}
+
+static int parse_pad(const char *s, int64_t *v, struct fm_err *err)
+{
+	int rc = 0;
+
+	if (!strncmp(s, "auto:", 5))
+		return parse_pad_target(s + 5, v, err);
+	if (!strcmp(s, "auto"))
+		*v = FM_PAD_AUTO;
+	else if (!strcmp(s, "device"))
+		*v = FM_PAD_DEVICE;
+	else
+		rc = fm_parse_int(s, FM_PAD_AUTO_AT(50), 64, v, err);
+	if (!rc)
+		rc = fm_hint_check(FM_HINT_PAD, *v, err);
+	if (!rc && *v > 0 && *v % 8)
+		rc = fm_err_set(err, -EINVAL, "%s multiprocessors are not a multiple of 8", s);
+	if (rc)
+		fm_err_hint(err, "give auto, auto:5%%, device, 0, or 8, 16, 24 and so on to 64");
+	return rc;
+}
+
 int fm_parse_hint(
 	const char *name, const char *value, enum fm_hint *h, int64_t *v, struct fm_err *err)
 {
@@ -267,6 +314,8 @@ int fm_parse_hint(
 	spec = &hint_specs[*h];
 	if (*h == FM_HINT_PRIORITY)
 		return fm_parse_priority(value, v, err);
+	if (*h == FM_HINT_PAD)
+		return parse_pad(value, v, err);
 	if (!strcmp(spec->unit, "%"))
 		return parse_percent(value, spec, v, err);
 	if (!fm_hint_is_time(*h) && !fm_hint_is_size(*h))

@@ -36,3 +36,6 @@ bool fm_hint_is_size(enum fm_hint h);
 /* What must stand behind a value in the hint's unit, so that fm_parse_hint() reads the same. */
 const char *fm_hint_suffix(enum fm_hint h);
 int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err);
+/* For a value of FM_HINT_PAD that leaves the number to be found: by how many percent jobs of more
+ * urgent groups may take longer; else 0. */
+unsigned fm_pad_percent(int64_t v);

@@ -31,14 +31,20 @@
 #include <stdint.h>
 
 #define FM_BOARD_MAGIC   0x444f4246u /* "FBOD" */
-#define FM_BOARD_VERSION 6
+#define FM_BOARD_VERSION 8
 #define FM_BOARD_SLOTS   128
 #define FM_BOARD_GROUPS  16
 #define FM_BOARD_CALLS   16
+#define FM_BOARD_SETS    8
+#define FM_BOARD_TASKS   64
+#define FM_TASK_MAX      64 /* size of a task's name, with its terminating zero */
 #define FM_CALL_MAX      48 /* size of a name, with its terminating zero */
 
-/* Open is zero: a fresh board is all zeros, and pages of slots not in use are never touched. */
-enum fm_gate { FM_GATE_OPEN, FM_GATE_CLOSED };
+/* Open is zero: a fresh board is all zeros, and pages of slots not in use are never touched. PADS:
+ * closed, and a queue that is held by other means, too, and has asked for it (`asks_pad`), may go
+ * on beside the urgent work on `pad` multiprocessors. Its device may look at the lowest bit alone.
+ * PADS never follows OPEN directly. */
+enum fm_gate { FM_GATE_OPEN, FM_GATE_CLOSED, FM_GATE_PADS };
 
 /* Edges that the daemon wants a bell for (struct fm_slot.bells). */
 #define FM_BELL_READY 1u
@@ -73,6 +79,9 @@ struct fm_slot {
 	 * client's own setting. They hold for later stops and launches. */
 	_Atomic uint32_t deepest, guard_us;
 	_Atomic uint32_t shares; /* enum fm_shares, as `contended`, but for this queue only */
+	/* On how many multiprocessors the queue may go on while its gate is FM_GATE_PADS; 0: on
+	 * none. A client makes that possible before it asks. */
+	_Atomic uint32_t pad;
 
 	/* Written by the threads that submit. */
 	FM_LINE _Atomic uint64_t begun; /* commands whose launch has begun */
@@ -95,13 +104,24 @@ struct fm_slot {
 	_Atomic uint32_t level;         /* enum fm_level in use */
 	_Atomic uint32_t hold;          /* enum fm_hold; a device may wait for zero behind `gate` */
 	_Atomic uint32_t hears; /* 1: wake the agent when the gate closes, too, at any level */
+	/* asks_pad: 1 while the queue is held by other means than the gate word, and could pad.
+	 * domain: queues of one client that have one number, and not 0, run side by side on a
+	 * device; with FM_DOMAIN_SERVER also those of other clients of the user. padding: on so
+	 * many multiprocessors it pads now; sms: of so many; padded_ns: for so long in all. */
+	_Atomic uint32_t asks_pad, domain, padding, sms;
+	_Atomic uint64_t padded_ns;
 
 	/* Written by the device, where it can (hwqueue.h, gate). progress: twice the number of
 	 * finished commands, plus one while the device waits for `gate` behind them. waiting: 1
 	 * while it waits for `gate` in the middle of a command. */
 	FM_LINE _Atomic uint64_t progress;
 	_Atomic uint32_t waiting;
+	_Atomic uint64_t left; /* FM_SLOT_LEFT: the queue's last operation on this slot is over */
 };
+
+#define FM_SLOT_LEFT 2
+
+#define FM_DOMAIN_SERVER 0x80000000u
 
 /* Calls of one name. ungoverned: calls that could not be governed. undivided: governed calls that
  * take longer than a segment and cannot be stopped in their middle. Written by the client: the name
@@ -110,6 +130,27 @@ struct fm_board_call {
 	FM_LINE _Atomic uint64_t ungoverned;
 	_Atomic uint64_t undivided;
 	_Atomic char name[FM_CALL_MAX];
+};
+
+/* A queue that is a set of tasks which schedules itself (fermata/gpu_sched.h), and its tasks. For
+ * people: the daemon decides nothing by them. Written by the client, which takes free rows; sets
+ * and tasks that find none are not told of. */
+struct fm_board_set {
+	FM_LINE _Atomic uint32_t queue; /* 1 + its slot; 0: the row is free. Written last */
+	_Atomic uint32_t policy;        /* index, FM_BOARD_SET_POLICIES */
+	_Atomic uint32_t slots, tasks;  /* tasks: also those that have no row */
+	_Atomic uint32_t running; /* 1 + the number of a task of which a chunk runs; 0: none */
+	_Atomic uint32_t stopped; /* 1: no chunk may begin */
+	_Atomic uint64_t decisions;
+};
+
+struct fm_board_task {
+	FM_LINE _Atomic uint32_t set; /* 1 + the set's row; 0: the row is free. Written last */
+	_Atomic uint32_t number;      /* in its set */
+	/* Jobs, as in fermata/gpu_sched.h, and the longest response time. */
+	_Atomic uint64_t released, done, missed, missed_stopped, dropped, response_max;
+	_Atomic uint32_t runs; /* 1: a chunk of it does */
+	FM_LINE _Atomic char name[FM_TASK_MAX];
 };
 
 struct fm_board {
@@ -126,6 +167,9 @@ struct fm_board {
 	 * Devices may wait for zero behind each gate; and for the second when they have written
 	 * that they go on. */
 	_Atomic uint32_t rest, rest_leave;
+	/* Written by the client: the last gate, by number, whose memory is there (xqueue/early.h).
+	 */
+	_Atomic uint32_t memory;
 	/* Written by the daemon, enum fm_shares: others share a device with this client, or it may
 	 * be stopped although no other does. So it keeps progress up to date. */
 	FM_LINE _Atomic uint32_t contended;
@@ -153,10 +197,15 @@ struct fm_board {
 	/* Ungoverned and undivided calls by name. Rows are taken from the first on. A call that
 	 * finds no free row is counted only above. */
 	struct fm_board_call call[FM_BOARD_CALLS];
+
+	struct fm_board_set set[FM_BOARD_SETS];
+	struct fm_board_task task[FM_BOARD_TASKS];
 };
 
 _Static_assert(sizeof(struct fm_slot) == 5 * FM_CACHE_LINE, "a slot is five cache lines");
 _Static_assert(sizeof(struct fm_board_call) == FM_CACHE_LINE, "a call is a cache line");
+_Static_assert(sizeof(struct fm_board_set) == FM_CACHE_LINE, "a set is a cache line");
+_Static_assert(sizeof(struct fm_board_task) == 2 * FM_CACHE_LINE, "a task is two cache lines");
 _Static_assert(sizeof(struct fm_board) <= 64 * 1024, "a board stays within 64 KiB");
 
 /* Commands that the device has said are finished. */
@@ -229,3 +278,38 @@ struct fm_call {
  * the name of a function nor a reason in parentheses behind it can have. Only letters, digits,
  * underscores, spaces, hyphens and parentheses are let through. */
 bool fm_board_call_read(const struct fm_board_call *row, struct fm_call *call);
+
+/* Policies of sets, by name; the numbers stand in the board. */
+#define FM_BOARD_SET_POLICIES                                           \
+	{                                                               \
+		"fixed-priority", "edf", "least-laxity", "fifo", "fair" \
+	}
+
+struct fm_set {
+	const char *policy;
+	uint32_t slots, tasks, running; /* running: 1 + a task's number; 0: none */
+	bool stopped;
+	uint64_t decisions;
+};
+struct fm_set_task {
+	char name[FM_TASK_MAX];
+	uint32_t number;
+	uint64_t released, done, missed, missed_stopped, dropped, response_max;
+	bool runs;
+};
+
+/* sets.c. Client side: takes a free row, for the queue of that slot or for a task of that set; -1:
+ * there is none. And: gives a set's rows back. Any threads. */
+int fm_board_set_take(struct fm_board *b, unsigned slot);
+int fm_board_task_take(struct fm_board *b, unsigned set, uint32_t number, const char *name);
+void fm_board_set_give(struct fm_board *b, unsigned set);
+/* policy, slots, ..., or released, done, ...; the name stays. */
+void fm_board_set_write(struct fm_board_set *row, const struct fm_set *set);
+void fm_board_task_write(struct fm_board_task *row, const struct fm_set_task *task);
+
+/* Daemon side: whatever the client has written, what is read is of a set and prints. The row of the
+ * set that is in that slot; -1: it is none. */
+int fm_board_set_read(const struct fm_board *b, unsigned slot, struct fm_set *set);
+/* False: that row is no task of that set. */
+bool fm_board_task_read(
+	const struct fm_board *b, unsigned row, unsigned set, struct fm_set_task *task);

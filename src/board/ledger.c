@@ -3,6 +3,7 @@
 #include "memfile.h"
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static const struct fm_memfile_head ledger_head = {.magic = FM_LEDGER_MAGIC,
@@ -26,6 +27,8 @@ int fm_ledger_create(struct fm_ledger **ledger, int *fd)
 	l = at;
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
 		atomic_store_explicit(&l->device[i].allowed, UINT64_MAX, memory_order_relaxed);
+		atomic_store_explicit(&l->device[i].cap, UINT64_MAX, memory_order_relaxed);
+		atomic_store_explicit(&l->device[i].host_may, UINT64_MAX, memory_order_relaxed);
 		atomic_store_explicit(&l->device[i].share, UINT64_MAX, memory_order_relaxed);
 		atomic_store_explicit(&l->device[i].reached, UINT64_MAX, memory_order_relaxed);
 		atomic_store_explicit(&l->device[i].hot, UINT64_MAX, memory_order_relaxed);
@@ -131,6 +134,18 @@ void fm_ledger_answer(struct fm_ledger_device *row, uint32_t number, uint64_t al
 	atomic_store_explicit(&row->answered, number, memory_order_release);
 }
 
+/* DDDD:BB:DD.F, where a domain may have more digits. */
+bool fm_mem_is_bus(const char *text)
+{
+	static const char digits[] = "0123456789abcdef";
+	size_t domain = strspn(text, digits);
+	const char *at = text + domain;
+
+	return domain >= 4 && domain <= 8 && at[0] == ':' && strspn(at + 1, digits) == 2 &&
+	       at[3] == ':' && strspn(at + 4, digits) == 2 && at[6] == '.' && at[7] >= '0' &&
+	       at[7] <= '7' && !at[8];
+}
+
 const char *fm_mem_kind_name(enum fm_mem_kind kind)
 {
 	static const char *const names[FM_MEM_KINDS] = {
@@ -156,6 +171,28 @@ const char *fm_mem_trouble_text(enum fm_mem_trouble trouble)
 const char *fm_mem_trouble_remedy(enum fm_mem_trouble trouble)
 {
 	return (unsigned)trouble < FM_MEM_TROUBLES ? troubles[trouble][1] : "";
+}
+
+/* --- keeping --- */
+
+/* The number is raised last: who sees it sees the bytes. */
+uint32_t fm_ledger_keep(struct fm_ledger_device *row, int64_t bytes)
+{
+	atomic_fetch_add(&row->keeps, (uint64_t)bytes);
+	return atomic_fetch_add(&row->keeping, 1) + 1;
+}
+
+bool fm_ledger_keep_answered(const struct fm_ledger_device *row, uint32_t number, bool *granted)
+{
+	uint64_t word = atomic_load(&row->kept_for);
+
+	*granted = word & 1;
+	return (uint32_t)(word >> 1) == number;
+}
+
+void fm_ledger_keep_answer(struct fm_ledger_device *row, uint32_t number, bool granted)
+{
+	atomic_store(&row->kept_for, (uint64_t)number << 1 | granted);
 }
 
 /* --- room --- */

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define FM_LEDGER_MAGIC   0x44454c46u /* "FLED" */
-#define FM_LEDGER_VERSION 2
+#define FM_LEDGER_VERSION 4
 #define FM_LEDGER_DEVICES 16
 
 /* What memory is: X(ID, name). The first may move. Those of FM_MEM_PINNED are Fermata's to move and
@@ -42,6 +42,7 @@
 #define FM_MEM_MAP(X)                         \
 	X(FM_MEM_MOVABLE, "movable")          \
 	X(FM_MEM_PIN_WISH, "pinned")          \
+	X(FM_MEM_PIN_PROGRAM, "program")      \
 	X(FM_MEM_PIN_SHARED, "shared")        \
 	X(FM_MEM_PIN_WORDS, "stream-words")   \
 	X(FM_MEM_PIN_ENGINE, "engine")        \
@@ -72,7 +73,8 @@ static inline bool fm_mem_pinned(enum fm_mem_kind kind)
 /* Where movable memory is to be: the daemon's wish. OUT: the client rests, and moves towards having
  * `share' of it on the device, as often as that changes; 0 is all out, and an early load is OUT
  * with a larger share. IN: all of it, or with a smaller share as much of it as that, comes in, and
- * the rest ends. */
+ * the rest ends. What is beyond the share is mapped from the host then, and does not come to the
+ * device before the share is larger. */
 enum fm_mem_wish { FM_MEM_STAY, FM_MEM_OUT, FM_MEM_IN };
 
 /* What keeps memory from being where it is wished to be: X(ID, text, remedy). Those from
@@ -83,18 +85,27 @@ enum fm_mem_wish { FM_MEM_STAY, FM_MEM_OUT, FM_MEM_IN };
 		"wait until the kernel that runs has ended")                                     \
 	X(FM_MEM_HOST_FULL, "the host has no memory left for the rest of it",                    \
 		"free memory of the host, or of the program's cgroup")                           \
+	X(FM_MEM_HOST_BUDGET, "no budget of the host's memory has room for the rest of it",      \
+		"end other programs, or have memory_host or host in fermatad.conf raised")       \
 	X(FM_MEM_DEVICE_FULL, "the device has no room for the rest of it",                       \
 		"put another group's memory out: fermata suspend --out TARGET")                  \
 	X(FM_MEM_DRIVER, "the driver refuses to move it", "fermata doctor")                      \
 	X(FM_MEM_PINNED_ALL, "the program uses the device in ways that no gate stops",           \
 		"fermata ps --memory has the reason")                                            \
 	X(FM_MEM_REFUSED, "the driver does not have what it takes to move it", "fermata doctor") \
+	/* of clients of an older version */                                                     \
 	X(FM_MEM_REFUSED_RANKS, "the program has several ranks or devices",                      \
 		"run it without --memory")                                                       \
 	X(FM_MEM_REFUSED_IPC,                                                                    \
 		"the program shares memory with other processes (cuIpcGetMemHandle)",            \
 		"run it without --memory")                                                       \
 	X(FM_MEM_REFUSED_TOOL, "a tool looks into the program", "run it without the tool")
+
+/* Memory that was used though nothing named it: how that was seen, and what was brought in. */
+enum fm_mem_miss { FM_MEM_MISS_TIME, FM_MEM_MISS_WRITE, FM_MEM_MISSES };
+enum fm_mem_cure { FM_MEM_CURE_NAMED, FM_MEM_CURE_ALL, FM_MEM_CURES };
+/* The address of a device on the bus, as Linux writes it, with its end. */
+#define FM_BUS_MAX 16
 
 enum fm_mem_trouble {
 #define FM_MEM_TROUBLE_ID(id, text, remedy) id,
@@ -107,6 +118,7 @@ enum fm_mem_trouble {
 struct fm_ledger_device {
 	/* Written by the client, once, before `capacity` leaves zero. */
 	FM_LINE char key[FM_DEVKEY_MAX]; /* as in QUEUE */
+	char bus[FM_BUS_MAX];            /* "0000:3b:00.0", or "": not known */
 	_Atomic uint64_t capacity;       /* all memory of the device; 0: the row is free */
 
 	/* Written by the client. */
@@ -132,6 +144,24 @@ struct fm_ledger_device {
 	/* Of movable memory: chunks of which the work of the last turns named something.
 	 * UINT64_MAX: it is not known of which. */
 	_Atomic uint64_t hot;
+	/* Of `mapped', and of what is neither there nor on the device: what is in use. All of it,
+	 * if that is not known. */
+	_Atomic uint64_t hot_mapped, hot_out;
+	/* So often its work used memory, while it ran from the host, that it was not known to use;
+	 * never falling. How that was last seen, and what was done: enum fm_mem_miss, and
+	 * fm_mem_cure. Raised after them. */
+	_Atomic uint64_t missed;
+	_Atomic uint32_t missed_how, missed_cure;
+	/* Bytes that the program itself keeps on the device (fermata/memory.h), with those that it
+	 * asks for; and the number of the request, raised after it. */
+	_Atomic uint64_t keeps;
+	_Atomic uint32_t keeping;
+	/* Memory of the host for what is not on the device: what the client has of it, with copies
+	 * that it only keeps; of that, what is not on the device's NUMA node; and what it would
+	 * have with what it waits for, 0: it waits for none. The number of the request in
+	 * `host_wants', raised after it. */
+	_Atomic uint64_t host_has, host_strayed, host_wants;
+	_Atomic uint32_t host_asks;
 
 	/* Written by the daemon. */
 	FM_LINE _Atomic uint64_t allowed; /* `claimed` may be this much; UINT64_MAX: any amount */
@@ -149,6 +179,15 @@ struct fm_ledger_device {
 	/* The newest request in `lacks` that was answered, times two; and 1 if there is room now.
 	 */
 	_Atomic uint64_t roomed;
+	/* The newest request in `keeps' that was answered, times two; and 1 if it is granted. */
+	_Atomic uint64_t kept_for;
+	/* Of movable memory no more than this may be on the device, whatever is wished: a limit has
+	 * sunk, and the rest runs from the host. UINT64_MAX: any amount. */
+	_Atomic uint64_t cap;
+	/* `host_has' may be this much; UINT64_MAX: any amount. Less than it is: copies that it only
+	 * keeps are to go. The newest request in `host_wants' that was answered. */
+	_Atomic uint64_t host_may;
+	_Atomic uint32_t host_told;
 };
 
 /* What pins memory, by name: what the program did ("table UUID", or a call), and in whose code (the
@@ -164,20 +203,50 @@ struct fm_ledger_pins {
 	struct fm_ledger_pin pin[FM_LEDGER_PINS];
 };
 
+/* What is known of the kernels that the program has launched (templates of what they touch,
+ * predict/template.h), in numbers: X(ID, name). Kernels; files that were not read; and pointers of
+ * such kernels, by form. */
+#define FM_MEM_FORETOLD_MAP(X)                  \
+	X(FM_FORETOLD_TRIAL, "trial")           \
+	X(FM_FORETOLD_TRUSTED, "trusted")       \
+	X(FM_FORETOLD_DISTRUSTED, "distrusted") \
+	X(FM_FORETOLD_NOT, "none")              \
+	X(FM_FORETOLD_REFUSED, "refused")       \
+	X(FM_FORETOLD_ANY, "any")               \
+	X(FM_FORETOLD_FIXED, "fixed")           \
+	X(FM_FORETOLD_LINEAR, "linear")         \
+	X(FM_FORETOLD_STRIDED, "strided")       \
+	X(FM_FORETOLD_BOX, "box")               \
+	X(FM_FORETOLD_MEMO, "memo")
+enum fm_mem_foretold {
+#define FM_MEM_FORETOLD_ID(id, name) id,
+	FM_MEM_FORETOLD_MAP(FM_MEM_FORETOLD_ID)
+#undef FM_MEM_FORETOLD_ID
+		FM_MEM_FORETOLDS
+};
+
+/* The client's memory is in the arena, and may move. EARLY: what of it leaves the device runs from
+ * the host, so that the client goes on before it has come back (xqueue/early.h). */
+#define FM_LEDGER_MANAGED 1u
+#define FM_LEDGER_EARLY   2u
+
 struct fm_ledger {
 	/* Constant after creation. */
 	FM_LINE uint32_t magic;
 	uint16_t version;
 	uint16_t devices;
 	uint32_t size;
-	uint32_t managed; /* 1: the client's memory is in the arena, and may move */
+	uint32_t managed; /* FM_LEDGER_*; 0: the client's memory does not move */
 
 	struct fm_ledger_device device[FM_LEDGER_DEVICES];
-	struct fm_ledger_pins pins; /* written by the client */
+	struct fm_ledger_pins pins;                  /* written by the client */
+	_Atomic uint32_t foretold[FM_MEM_FORETOLDS]; /* written by the client */
 };
 
 /* Client side: create a sealed ledger. *ledger is mapped, *fd to be sent to the daemon (or, with fd
- * NULL, it is private memory). `allowed`, `share` and `reached` are UINT64_MAX in all rows. 0 or a
+ * NULL, it is private memory). `allowed`, `share`, `cap`, `reached`
+ * and `host_may` are UINT64_MAX in all
+ * rows. 0 or a
  * negative errno. */
 int fm_ledger_create(struct fm_ledger **ledger, int *fd);
 
@@ -218,6 +287,24 @@ bool fm_ledger_roomed(const struct fm_ledger_device *row, uint32_t number, bool 
 /* Daemon side. Answers that request. */
 void fm_ledger_room(struct fm_ledger_device *row, uint32_t number, bool room);
 
+/* Keeping memory on the device. Client side: so many bytes more, or less if it is negative. Returns
+ * the number of the request; after one that was refused the same bytes are taken back. */
+uint32_t fm_ledger_keep(struct fm_ledger_device *row, int64_t bytes);
+bool fm_ledger_keep_answered(const struct fm_ledger_device *row, uint32_t number, bool *granted);
+/* Daemon side. Answers that request. */
+void fm_ledger_keep_answer(struct fm_ledger_device *row, uint32_t number, bool granted);
+
+/* Memory of the host, as claims are made above. Client side: it will have so much. False: that is
+ * not allowed, and nothing has changed. Less than it has is always allowed. */
+bool fm_ledger_host_take(struct fm_ledger_device *row, uint64_t bytes);
+/* Asks for that. Returns the number of the request. */
+uint32_t fm_ledger_host_ask(struct fm_ledger_device *row, uint64_t bytes);
+bool fm_ledger_host_told(const struct fm_ledger_device *row, uint32_t number);
+/* Daemon side. Sets what it may have, and returns what it has by then. */
+uint64_t fm_ledger_host_allow(struct fm_ledger_device *row, uint64_t bytes);
+/* Answers that request, with what it may have by then. */
+void fm_ledger_host_answer(struct fm_ledger_device *row, uint32_t number);
+
 /* Pins, by name (ledger_pins.c). What is longer is cut. Client side: notes one, if it is not noted
  * yet, and if there is room for it. Async-signal-safe; any threads. */
 void fm_ledger_pin(
@@ -229,6 +316,8 @@ struct fm_mem_pin {
 };
 bool fm_ledger_pinned(const struct fm_ledger_pins *pins, unsigned i, struct fm_mem_pin *pin);
 
+/* Is it such an address? */
+bool fm_mem_is_bus(const char *text);
 const char *fm_mem_kind_name(enum fm_mem_kind kind);
 /* "" for FM_MEM_FINE, and for what is no trouble that is known. */
 const char *fm_mem_trouble_text(enum fm_mem_trouble trouble);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define TABLE_COLUMNS 16
+#define TABLE_COLUMNS 20
 
 struct table_column {
 	const char *title;

@@ -113,6 +113,11 @@ static const struct family families[] = {
 		"What of it is on the device."},
 	{"fermata_memory_host_bytes", GAUGE, ROW_MEMORY, NUMBER, "host", NULL,
 		"What of it is on the host."},
+	{"fermata_memory_host_taken_bytes", GAUGE, ROW_MEMORY, NUMBER, "host_taken", NULL,
+		"Memory of the host that the group's programs have for what is not on the device, "
+		"with copies that they keep."},
+	{"fermata_memory_host_strayed_bytes", GAUGE, ROW_MEMORY, NUMBER, "host_strayed", NULL,
+		"What of it is not on the device's NUMA node."},
 	{"fermata_memory_hot_bytes", GAUGE, ROW_MEMORY, NUMBER, "hot", NULL,
 		"What of it may move and was named by the work of the last turns; all of a program "
 		"of which that is not known."},
@@ -124,6 +129,8 @@ static const struct family families[] = {
 		"The group's limit, if it has one."},
 	{"fermata_memory_refused_total", COUNTER, ROW_MEMORY, NUMBER, "refused", NULL,
 		"Allocations that a limit refused."},
+	{"fermata_memory_missed_total", COUNTER, ROW_MEMORY, NUMBER, "missed", NULL,
+		"How often memory was used that nothing had named, while it ran from the host."},
 	{"fermata_memory_moved_bytes_total", COUNTER, ROW_MEMORY, EACH, "moved", "direction",
 		"Memory copied to the host (out) and back (in)."},
 

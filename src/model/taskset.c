@@ -143,11 +143,42 @@ static int check_gedf(const struct fm_json *p, const struct fm_rta_task *t)
 	return 0;
 }
 
+/* A task of a device's set: its deadline is the period, if nothing else is said. Where there is
+ * neither it has none. */
+static int read_gpu(
+	struct taskset *ts, const struct fm_json *p, const json_t *from, struct fm_gedf_gpu_task *t)
+{
+	int64_t chunks = 1;
+	int rc = optional_time(ts, p, from, "period", &t->period);
+
+	if (!rc)
+		rc = optional_time(ts, p, from, "deadline", &t->deadline);
+	if (!rc)
+		rc = read_time(ts, p, json_object_get(from, "gpu_time"), "gpu_time", &t->time);
+	if (!rc)
+		rc = fm_json_whole(p, from, "chunks", 1, TASKSET_CHUNKS, false, &chunks);
+	if (rc)
+		return rc;
+	t->chunks = (uint32_t)chunks;
+	if (t->period == 0 || t->deadline == 0)
+		return fm_json_bad(p, t->period ? "deadline" : "period", "is not above 0");
+	if (t->period == FM_RTA_UNSET && t->deadline != FM_RTA_UNSET)
+		return fm_json_bad(p, "period", "is missing, for a task with a deadline");
+	if (t->deadline > t->period)
+		return fm_json_bad(p, "deadline", "is beyond the period");
+	if (t->deadline == FM_RTA_UNSET)
+		t->deadline = t->period;
+	if (t->period == FM_RTA_UNSET)
+		t->period = t->deadline = 0;
+	return 0;
+}
+
 static int read_task(struct taskset *ts, size_t task, struct fm_json *p, const json_t *from,
 	enum taskset_use use, struct fm_rta_segment **next)
 {
 	static const char *const known[] = {"name", "priority", "cpu", "period", "deadline",
-		"cpu_time", "segments", "gpu_total", "group", "overrun", NULL};
+		"cpu_time", "segments", "gpu_total", "gpu_time", "chunks", "group", "overrun",
+		NULL};
 	struct fm_rta_task *t = &ts->task[task];
 	int rc;
 
@@ -163,6 +194,8 @@ static int read_task(struct taskset *ts, size_t task, struct fm_json *p, const j
 		rc = fm_json_whole(p, from, "priority", INT64_MIN, INT64_MAX, true, &t->priority);
 	if (!rc && use == TASKSET_RTA)
 		rc = fm_json_whole(p, from, "cpu", INT64_MIN, INT64_MAX, true, &t->cpu);
+	if (!rc && use == TASKSET_GPU)
+		return read_gpu(ts, p, from, &ts->gpu[task]);
 	if (!rc)
 		rc = read_times(ts, p, from, t);
 	if (!rc && use == TASKSET_GEDF)
@@ -195,9 +228,9 @@ static int check_names(const struct taskset *ts, struct fm_json *p)
 static int read_head(struct taskset *ts, const struct fm_json *p)
 {
 	static const char *const known[] = {
-		"unit", "epsilon", "slice", "theta", "cpus", "tasks", NULL};
+		"unit", "epsilon", "slice", "theta", "cpus", "slots", "tasks", NULL};
 	const json_t *cpus = json_object_get(ts->root, "cpus");
-	int64_t n = json_integer_value(cpus);
+	int64_t n = json_integer_value(cpus), slots = 0;
 	int rc = fm_json_object(p, ts->root, known);
 
 	if (!rc)
@@ -210,7 +243,10 @@ static int read_head(struct taskset *ts, const struct fm_json *p)
 		rc = optional_time(ts, p, ts->root, "theta", &ts->set.theta);
 	if (!rc && cpus && (n < 1 || n > FM_GEDF_CPUS))
 		rc = fm_json_bad(p, "cpus", "is not a number from 1 to %d", FM_GEDF_CPUS);
+	if (!rc)
+		rc = fm_json_whole(p, ts->root, "slots", 1, TASKSET_SLOTS, false, &slots);
 	ts->cpus = cpus ? (uint32_t)n : 0;
+	ts->slots = (uint32_t)slots;
 	return rc;
 }
 
@@ -241,7 +277,8 @@ static int read_tasks(struct taskset *ts, struct fm_json *p, enum taskset_use us
 	ts->name = calloc(ts->set.tasks + 1, sizeof(*ts->name));
 	ts->task = calloc(ts->set.tasks + 1, sizeof(*ts->task));
 	ts->segment = next = calloc(count_segments(tasks) + 1, sizeof(*ts->segment));
-	if (!ts->name || !ts->task || !ts->segment)
+	ts->gpu = calloc(ts->set.tasks + 1, sizeof(*ts->gpu));
+	if (!ts->name || !ts->task || !ts->segment || !ts->gpu)
 		return fm_err_set(p->err, -ENOMEM, "out of memory");
 	ts->set.task = ts->task;
 	json_array_foreach (tasks, k, t) {
@@ -291,6 +328,7 @@ void taskset_free(struct taskset *ts)
 	free(ts->name);
 	free(ts->task);
 	free(ts->segment);
+	free(ts->gpu);
 	*ts = (struct taskset){0};
 }
 

@@ -8,9 +8,13 @@
 #define TASKSET_TASKS \
 	20000 /* more would take minutes, because each is compared with all before it */
 
+#define TASKSET_CHUNKS 4096 /* of a job; slots, of a set: as in <fermata/gpu_sched.h> */
+#define TASKSET_SLOTS  64
+
 enum taskset_use {
 	TASKSET_RTA,  /* fixed priorities: each task with priority and cpu */
 	TASKSET_GEDF, /* global EDF: cpu_time and period, which is the deadline */
+	TASKSET_GPU,  /* a set of a device: gpu_time, chunks; without a deadline, only waited for */
 };
 
 struct taskset {
@@ -21,7 +25,8 @@ struct taskset {
 	struct fm_rta_task *task;
 	struct fm_rta_segment *segment; /* of all tasks */
 	struct fm_rta_set set;          /* computed from the above */
-	uint32_t cpus;                  /* 0: the file does not say */
+	uint32_t cpus, slots;           /* 0: the file does not say */
+	struct fm_gedf_gpu_task *gpu;   /* TASKSET_GPU */
 	char unknown[FM_JSON_UNKNOWN];  /* the first unknown key */
 };
 

@@ -66,6 +66,8 @@ static const struct workload_key keys[] = {
 	{WL_DEVICE, "link-in", SIZE, OF_DEVICE(link.in), 1000000, 0},
 	{WL_DEVICE, "link-out", SIZE, OF_DEVICE(link.out), 1000000, 0},
 	{WL_DEVICE, "link-both", SIZE, OF_DEVICE(link.both), 1000000, 0},
+	{WL_DEVICE, "bridge", COUNT, OF_DEVICE(bridge), 0, 1000000},
+	{WL_DEVICE, "bridge-rate", SIZE, OF_DEVICE(bridge_rate), 1000000, 0},
 	{WL_DEVICE, "flip", TIME, OF_DEVICE(link.flip), 0, 0},
 	{WL_DEVICE, "copy-cost", COUNT, OF_DEVICE(copy_cost), 0, 99},
 	{WL_GROUP, "memory", SIZE, OF_GROUP(memory), 1, 0},

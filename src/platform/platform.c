@@ -40,10 +40,139 @@ static int read_time(
 	return 0;
 }
 
-static int read_root(const struct fm_json *j, struct fm_platform *out, const json_t *root)
+/* --- sets of tasks --- */
+
+static const char *const engines[FM_PLATFORM_ENGINES] = {"cpu", "gates", "graphs"};
+
+const char *fm_platform_engine_name(unsigned engine)
+{
+	return engine < FM_PLATFORM_ENGINES ? engines[engine] : NULL;
+}
+
+int fm_platform_engine_find(const char *name, enum fm_platform_engine_id *engine)
+{
+	for (unsigned k = 0; k < FM_PLATFORM_ENGINES; k++) {
+		if (strcmp(name, engines[k]))
+			continue;
+		*engine = (enum fm_platform_engine_id)k;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+const struct fm_platform_row *fm_platform_row(const struct fm_platform_engine *e, size_t tasks)
+{
+	for (unsigned k = 0; k < e->rows; k++)
+		if ((size_t)e->row[k].tasks >= tasks)
+			return &e->row[k];
+	return NULL;
+}
+
+static int read_row(
+	const struct fm_json *j, const json_t *from, int64_t more_than, struct fm_platform_row *row)
+{
+	int rc = fm_json_object(j, from, NULL);
+
+	if (!rc)
+		rc = fm_json_whole(j, from, "tasks", 1, FM_PLATFORM_TASKS_MAX, true, &row->tasks);
+	if (!rc && row->tasks <= more_than)
+		rc = fm_json_bad(j, "tasks", "is not more than that before it");
+	if (!rc)
+		rc = read_time(j, from, "decision_ns", 0, &row->decision);
+	if (!rc && row->decision == FM_PLATFORM_UNSET)
+		rc = fm_json_bad(j, "decision_ns", "is missing");
+	if (!rc)
+		rc = read_time(j, from, "start_ns", 0, &row->start);
+	if (!rc && row->start == FM_PLATFORM_UNSET)
+		rc = fm_json_bad(j, "start_ns", "is missing");
+	return rc;
+}
+
+static int read_rows(
+	struct fm_json *j, const json_t *rows, const char *name, struct fm_platform_engine *e)
+{
+	json_t *row;
+	size_t k;
+	int rc = 0;
+
+	if (!json_is_array(rows) || !json_array_size(rows))
+		return fm_json_bad(j, "rows", "is no array, or empty");
+	if (json_array_size(rows) > FM_PLATFORM_ROWS)
+		return fm_json_bad(j, "rows", "are %zu, more than %d", json_array_size(rows),
+			FM_PLATFORM_ROWS);
+	json_array_foreach (rows, k, row) {
+		fm_json_at(j, "gpu_sched.engines.%s.rows[%zu]", name, k);
+		rc = read_row(j, row, k ? e->row[k - 1].tasks : 0, &e->row[k]);
+		if (rc)
+			return rc;
+		e->rows++;
+	}
+	return 0;
+}
+
+static int read_engine(
+	struct fm_json *j, const json_t *from, const char *name, struct fm_platform_engine *e)
+{
+	const json_t *rows, *skipped;
+	int rc;
+
+	fm_json_at(j, "gpu_sched.engines.%s", name);
+	rc = fm_json_object(j, from, NULL);
+	if (rc)
+		return rc;
+	rows = json_object_get(from, "rows");
+	skipped = json_object_get(from, "skipped");
+	if (skipped && !json_is_string(skipped))
+		return fm_json_bad(j, "skipped", "is not a string");
+	if (!skipped == !rows)
+		return fm_json_bad(j, NULL, "has neither rows nor skipped, or both");
+	snprintf(e->skipped, sizeof(e->skipped), "%s", skipped ? json_string_value(skipped) : "");
+	return rows ? read_rows(j, rows, name, e) : 0;
+}
+
+/* An engine that is not known here is ignored, like any member. */
+static int read_sets(struct fm_json *j, const json_t *from, struct fm_platform *p)
+{
+	const json_t *list, *engine;
+	int64_t version = 0;
+	int rc;
+
+	if (!from || json_is_null(from))
+		return 0;
+	fm_json_at(j, "gpu_sched");
+	rc = fm_json_object(j, from, NULL);
+	if (!rc)
+		rc = fm_json_whole(j, from, "version", INT64_MIN, INT64_MAX, true, &version);
+	if (!rc && version != FM_PLATFORM_SETS_VERSION)
+		rc = fm_json_bad(j, "version", "is not 1, the version known here");
+	if (rc)
+		return rc;
+	list = json_object_get(from, "engines");
+	if (!json_is_object(list))
+		return fm_json_bad(j, "engines", "is missing or not an object");
+	for (unsigned k = 0; !rc && k < FM_PLATFORM_ENGINES; k++) {
+		engine = json_object_get(list, engines[k]);
+		rc = engine ? read_engine(j, engine, engines[k], &p->engine[k]) : 0;
+	}
+	p->has_sets = true;
+	fm_json_at(j, "%s", "");
+	return rc;
+}
+
+static bool has_rows(const struct fm_platform *p)
+{
+	for (unsigned k = 0; k < FM_PLATFORM_ENGINES; k++)
+		if (p->engine[k].rows)
+			return true;
+	return false;
+}
+
+static int read_root(struct fm_json *j, struct fm_platform *out, const json_t *root)
 {
 	struct fm_platform p;
 	int rc = read_version(j, root);
+
+	memset(&p, 0, sizeof(p));
 
 	if (!rc)
 		rc = read_time(j, root, "epsilon_ns", 0, &p.epsilon);
@@ -51,11 +180,15 @@ static int read_root(const struct fm_json *j, struct fm_platform *out, const jso
 		rc = read_time(j, root, "slice_ns", 1, &p.slice);
 	if (!rc)
 		rc = read_time(j, root, "theta_ns", 0, &p.theta);
+	if (!rc)
+		rc = read_sets(j, json_object_get(root, "gpu_sched"), &p);
 	if (rc)
 		return rc;
 	if (p.epsilon == FM_PLATFORM_UNSET && p.slice == FM_PLATFORM_UNSET &&
-		p.theta == FM_PLATFORM_UNSET)
-		return fm_json_bad(j, NULL, "has neither epsilon_ns, slice_ns nor theta_ns");
+		p.theta == FM_PLATFORM_UNSET && !has_rows(&p))
+		return fm_json_bad(j, NULL,
+			"has neither epsilon_ns, slice_ns nor theta_ns, and no measured engine of "
+			"gpu_sched");
 	*out = p;
 	return 0;
 }

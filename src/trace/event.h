@@ -81,7 +81,47 @@ enum fm_trace_unit {
 	X(job_ended, "a job has ended", "response", NS, "deadline", NS, "", NONE)                  \
 	/* A client's. */                                                                          \
 	X(memory_mapped, "more or less of the client's memory runs from the host", "mapped",       \
-		COUNT, "resident", COUNT, "", NONE)
+		COUNT, "resident", COUNT, "", NONE)                                                \
+	X(memory_rests, "the process is at rest, so that its memory can move", "took", NS, "",     \
+		NONE, "", NONE)                                                                    \
+	X(memory_moved, "some of the client's memory has gone out or come in", "out", COUNT, "in", \
+		COUNT, "resident", COUNT)                                                          \
+	X(memory_reached, "nothing is left to be moved for the client's share", "share", COUNT,    \
+		"resident", COUNT, "", NONE)                                                       \
+	X(memory_early, "the process goes on before its memory is there; or all of it is",         \
+		"comes", COUNT, "", NONE, "", NONE)                                                \
+	X(memory_goes_on, "the process goes on after its rest", "rested", NS, "", NONE, "", NONE)  \
+	/* The daemon's. */                                                                        \
+	X(memory_share, "a client is told how much of its memory may be on the device", "share",   \
+		COUNT, "resident", COUNT, "movable", COUNT)                                        \
+	X(memory_out, "memory of a group is to go out; the cause is the group that needs room",    \
+		"out", COUNT, "resident", COUNT, "", NONE)                                         \
+	X(memory_due, "a group's turn has come, and memory of it is not in", "missing", COUNT,     \
+		"rate", COUNT, "capacity", COUNT)                                                  \
+	X(memory_in, "all memory of a group is in, and it may run", "waited", NS, "stood", NS, "", \
+		NONE)                                                                              \
+	X(memory_missed, "the client has used memory from the host that no call had named",        \
+		"late", NS, "changed", COUNT, "mapped", COUNT)                                     \
+	/* A client's. */                                                                          \
+	X(padded, "level 3: the queue goes on beside more urgent work, on some multiprocessors",   \
+		"multiprocessors", COUNT, "of", COUNT, "pending", COUNT)                           \
+	X(pad_ended, "level 3: it does so no more; so long it has in all", "padded", NS,           \
+		"pending", COUNT, "", NONE)                                                        \
+	/* The daemon's. */                                                                        \
+	X(pad_chosen,                                                                              \
+		"auto: a group pads on so many multiprocessors from now on; the cause is "         \
+		"the group beside which it does",                                                  \
+		"multiprocessors", COUNT, "padded", NS, "alone", NS)                               \
+	/* A client's, of a set of tasks; told after each decision. */                             \
+	X(task_released, "jobs of a set's task were released", "task", COUNT, "jobs", COUNT,       \
+		"pending", COUNT)                                                                  \
+	X(task_began, "a set's task runs", "task", COUNT, "pending", COUNT, "", NONE)              \
+	X(task_stands, "a set's task has a job that is not complete, and does not run any more",   \
+		"task", COUNT, "pending", COUNT, "", NONE)                                         \
+	X(task_completed, "a job of a set's task is complete", "task", COUNT, "response", NS,      \
+		"pending", COUNT)                                                                  \
+	X(task_missed, "a job of a set's task was complete after its deadline", "task", COUNT,     \
+		"late", NS, "stopped", COUNT)
 
 enum fm_trace_event {
 	FM_EV_NONE,
