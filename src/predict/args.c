@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "args.h"
+#include "handles.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,22 +33,27 @@ static struct fm_shape_part *new_part(struct fm_shape_making *m)
 	return &more->part[more->n++];
 }
 
-void fm_shape_add(struct fm_shape_making *m, size_t i, size_t at, size_t size)
+void fm_shape_add_part(struct fm_shape_making *m, size_t i, size_t from, size_t at, size_t size)
 {
 	size_t skip = -at & 7, map = -at & (FM_TENSOR_MAP_ALIGN - 1);
 	struct fm_shape_part *p;
 
 	if (size < skip + 8)
 		return;
-	p = i <= FM_SHAPE_PARAMS && size <= UINT16_MAX ? new_part(m) : NULL;
+	p = i <= FM_SHAPE_PARAMS && from + size <= UINT16_MAX ? new_part(m) : NULL;
 	if (!p) {
 		m->failed = true;
 		return;
 	}
 	*p = (struct fm_shape_part){.param = (uint16_t)i,
-		.skip = (uint16_t)skip,
+		.skip = (uint16_t)(from + skip),
 		.words = (uint16_t)((size - skip) / 8),
-		.map = size >= map + FM_TENSOR_MAP ? (uint16_t)(map + 1) : 0};
+		.map = size >= map + FM_TENSOR_MAP ? (uint16_t)(from + map + 1) : 0};
+}
+
+void fm_shape_add(struct fm_shape_making *m, size_t i, size_t at, size_t size)
+{
+	fm_shape_add_part(m, i, 0, at, size);
 }
 
 static bool is_same(const struct fm_shape *a, const struct fm_shape *b)
@@ -74,41 +80,15 @@ static uint32_t enter_shape(struct fm_shapes *s, struct fm_shape *shape)
 	return FM_SHAPES;
 }
 
-#define WAYS 4u
-static uint32_t place_of(const void *handle)
-{
-	return (uint32_t)((uintptr_t)handle * UINT64_C(0x9e3779b97f4a7c15) >> 53) * WAYS;
-}
-_Static_assert(FM_SHAPE_HANDLES == (1u << 11) * WAYS, "places of handles");
+_Static_assert(FM_SHAPES == FM_HANDLES_NUMBERS && FM_SHAPE_HANDLES == FM_HANDLES_PLACES, "words");
 
 FM_HOT const struct fm_shape *fm_shapes_find(const struct fm_shapes *s, const void *handle)
 {
-	const _Atomic uint64_t *at = &s->handle[place_of(handle)];
+	uint32_t i = fm_handles_number(s->handle, handle);
 
-	for (unsigned i = 0; i < WAYS; i++) {
-		uint64_t word = LOAD(&at[i]);
-
-		if (word / FM_SHAPES == (uintptr_t)handle && word)
-			return atomic_load_explicit(
-				&s->shape[word % FM_SHAPES], memory_order_acquire);
-	}
-	return NULL;
-}
-
-static bool is_handle(const void *handle)
-{
-	return handle && (uintptr_t)handle <= UINT64_MAX / FM_SHAPES;
-}
-
-static void enter_handle(struct fm_shapes *s, const void *handle, uint32_t shape)
-{
-	_Atomic uint64_t *at = &s->handle[place_of(handle)];
-	uint32_t way = LOAD(&s->next) % WAYS;
-
-	for (unsigned k = 0; k < WAYS; k++)
-		way = LOAD(&at[k]) ? way : k;
-	STORE(&at[way], (uintptr_t)handle * (uint64_t)FM_SHAPES + shape);
-	STORE(&s->next, way + 1);
+	return FM_LIKELY(i != FM_HANDLES_NONE)
+		       ? atomic_load_explicit(&s->shape[i], memory_order_acquire)
+		       : NULL;
 }
 
 const struct fm_shape *fm_shapes_put(
@@ -118,14 +98,14 @@ const struct fm_shape *fm_shapes_put(
 	uint32_t i;
 
 	m->shape = NULL;
-	if (!shape || m->failed || !is_handle(handle)) {
+	if (!shape || m->failed || !fm_handles_fits(handle)) {
 		free(shape);
 		return NULL;
 	}
 	i = enter_shape(s, shape);
 	if (i == FM_SHAPES)
 		return NULL;
-	enter_handle(s, handle, i);
+	fm_handles_enter(s->handle, &s->next, handle, i);
 	return LOAD(&s->shape[i]);
 }
 
@@ -137,10 +117,10 @@ void fm_shapes_unknown(struct fm_shapes *s, const void *handle)
 
 	while (i < FM_SHAPES && LOAD(&s->shape[i]) && LOAD(&s->shape[i]) != FM_SHAPE_UNKNOWN)
 		i++;
-	if (i == FM_SHAPES || !is_handle(handle))
+	if (i == FM_SHAPES || !fm_handles_fits(handle))
 		return;
 	atomic_store_explicit(&s->shape[i], FM_SHAPE_UNKNOWN, memory_order_release);
-	enter_handle(s, handle, i);
+	fm_handles_enter(s->handle, &s->next, handle, i);
 }
 
 void fm_shapes_forget(struct fm_shapes *s)
@@ -151,13 +131,36 @@ void fm_shapes_forget(struct fm_shapes *s)
 
 /* --- parameters --- */
 
-static FM_COLD void touch_maps(struct fm_touch *t, const char *bytes, size_t n)
+/* A map is opaque, and may have the address among its words: these name nothing. */
+static bool touch_map(struct fm_touch *t, const void *map)
 {
-	uint64_t address;
+	uint64_t address, bytes;
 
-	for (size_t i = 0; i + FM_TENSOR_MAP <= n; i += FM_TENSOR_MAP_ALIGN)
-		if (fm_tensor_map_find(t->maps, bytes + i, &address))
-			fm_touch_word(t, address);
+	if (!fm_tensor_map_box(t->maps, map, &address, &bytes))
+		return false;
+	if (bytes && t->parts)
+		fm_touch_box(t, address, bytes);
+	else
+		fm_touch_word(t, address);
+	return true;
+}
+
+static FM_COLD void touch_maps(struct fm_touch *t, const char *bytes, size_t n, size_t first)
+{
+	for (size_t i = 0, size; i + 8 <= n; i += size) {
+		bool may = i >= first && (i - first) % FM_TENSOR_MAP_ALIGN == 0 &&
+			   i + FM_TENSOR_MAP <= n;
+
+		size = may && touch_map(t, bytes + i) ? FM_TENSOR_MAP : 8;
+		if (size == 8)
+			fm_touch_words(t, bytes + i, 1);
+	}
+}
+
+void fm_touch_map(struct fm_touch *t, const void *map)
+{
+	if (!t->maps || !touch_map(t, map))
+		fm_touch_words(t, map, FM_TENSOR_MAP / 8);
 }
 
 FM_HOT void fm_touch_params(struct fm_touch *t, const struct fm_shape *shape, void *const *params)
@@ -168,18 +171,19 @@ FM_HOT void fm_touch_params(struct fm_touch *t, const struct fm_shape *shape, vo
 
 		if (FM_UNLIKELY(!at)) /* the driver says what that is */
 			continue;
-		fm_touch_words(t, at + p->skip, p->words);
 		if (FM_UNLIKELY(p->map) && t->maps && fm_tensor_maps_any(t->maps))
-			touch_maps(
-				t, at + p->map - 1, p->skip + 8 * (size_t)p->words - (p->map - 1u));
+			touch_maps(t, at + p->skip, 8 * (size_t)p->words, p->map - 1u - p->skip);
+		else
+			fm_touch_words(t, at + p->skip, p->words);
 	}
 }
 
 FM_HOT void fm_touch_buffer(struct fm_touch *t, const void *buffer, size_t bytes)
 {
-	fm_touch_words(t, buffer, bytes / 8);
 	if (t->maps && fm_tensor_maps_any(t->maps))
-		touch_maps(t, buffer, bytes);
+		touch_maps(t, buffer, bytes, 0);
+	else
+		fm_touch_words(t, buffer, bytes / 8);
 }
 
 /* --- tensor maps --- */
@@ -198,24 +202,53 @@ static uint64_t hash_of(const void *map)
 	return word ? word : 1;
 }
 
-void fm_tensor_map_put(struct fm_tensor_maps *m, const void *map, uint64_t address)
+void fm_tensor_map_put(struct fm_tensor_maps *m, const void *map, uint64_t address, uint64_t bytes)
 {
 	uint64_t hash = hash_of(map);
 
 	STORE(&m->map[hash % FM_TENSOR_MAPS].hash, 0);
 	STORE(&m->map[hash % FM_TENSOR_MAPS].address, address);
+	STORE(&m->map[hash % FM_TENSOR_MAPS].bytes, bytes);
 	atomic_store_explicit(&m->map[hash % FM_TENSOR_MAPS].hash, hash, memory_order_release);
 	STORE(&m->any, true);
 }
 
-bool fm_tensor_map_find(const struct fm_tensor_maps *m, const void *map, uint64_t *address)
+bool fm_tensor_map_box(
+	const struct fm_tensor_maps *m, const void *map, uint64_t *address, uint64_t *bytes)
 {
 	uint64_t hash = hash_of(map);
 
 	if (atomic_load_explicit(&m->map[hash % FM_TENSOR_MAPS].hash, memory_order_acquire) != hash)
 		return false;
 	*address = LOAD(&m->map[hash % FM_TENSOR_MAPS].address);
+	*bytes = LOAD(&m->map[hash % FM_TENSOR_MAPS].bytes);
 	return true;
+}
+
+bool fm_tensor_map_find(const struct fm_tensor_maps *m, const void *map, uint64_t *address)
+{
+	uint64_t bytes;
+
+	return fm_tensor_map_box(m, map, address, &bytes);
+}
+
+/* Bytes of an element, by CUtensorMapDataType; packed ones are not known. */
+static const uint8_t element[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4};
+
+uint64_t fm_tensor_map_bytes(
+	int type, unsigned rank, const uint64_t *sizes, const uint64_t *strides)
+{
+	uint64_t bytes, more;
+
+	if (type < 0 || type >= (int)FM_ARRAY_LEN(element) || !rank || rank > 5 || !sizes ||
+		(rank > 1 && !strides) || !sizes[0] ||
+		__builtin_mul_overflow(sizes[0], element[type], &bytes))
+		return 0;
+	for (unsigned i = 1; i < rank; i++)
+		if (!sizes[i] || __builtin_mul_overflow(sizes[i] - 1, strides[i - 1], &more) ||
+			__builtin_add_overflow(bytes, more, &bytes))
+			return 0;
+	return bytes;
 }
 
 /* --- what is looked at later --- */

@@ -37,6 +37,8 @@ struct fm_shape_making {
 };
 /* Parameter i is at this offset of all of them. */
 void fm_shape_add(struct fm_shape_making *m, size_t i, size_t at, size_t size);
+/* The same of a part of it, `skip` bytes from the beginning of the parameter. */
+void fm_shape_add_part(struct fm_shape_making *m, size_t i, size_t skip, size_t at, size_t size);
 void fm_shape_drop(struct fm_shape_making *m);
 
 /* The shapes of functions, by their handles. Each word: handle times 4096, and the shape. */
@@ -64,6 +66,9 @@ void fm_shapes_forget(struct fm_shapes *s);
 void fm_touch_params(struct fm_touch *t, const struct fm_shape *shape, void *const *params);
 void fm_touch_buffer(struct fm_touch *t, const void *buffer, size_t bytes);
 
+/* What a tensor map in the parameters names: its box, where parts are named, or the block. */
+void fm_touch_map(struct fm_touch *t, const void *map);
+
 /* --- tensor maps --- */
 
 #define FM_TENSOR_MAP       ((size_t)128)
@@ -73,6 +78,7 @@ void fm_touch_buffer(struct fm_touch *t, const void *buffer, size_t bytes);
 struct fm_tensor_maps {
 	struct {
 		_Atomic uint64_t hash, address;
+		_Atomic uint64_t bytes; /* from there; 0: not known */
 	} map[FM_TENSOR_MAPS];
 	_Atomic bool any;
 };
@@ -80,9 +86,15 @@ static inline bool fm_tensor_maps_any(const struct fm_tensor_maps *m)
 {
 	return atomic_load_explicit(&m->any, memory_order_relaxed);
 }
-/* These bytes are a map of memory at that address. */
-void fm_tensor_map_put(struct fm_tensor_maps *m, const void *map, uint64_t address);
+/* These bytes are a map of so much memory at that address; 0: it is not known of how much. */
+void fm_tensor_map_put(struct fm_tensor_maps *m, const void *map, uint64_t address, uint64_t bytes);
+/* What a map reaches, in bytes from its address: an access beyond its sizes is none. 0: not known.
+ */
+uint64_t fm_tensor_map_bytes(
+	int type, unsigned rank, const uint64_t *sizes, const uint64_t *strides);
 /* False: they are no map that is known. */
+bool fm_tensor_map_box(
+	const struct fm_tensor_maps *m, const void *map, uint64_t *address, uint64_t *bytes);
 bool fm_tensor_map_find(const struct fm_tensor_maps *m, const void *map, uint64_t *address);
 
 /* --- what is looked at later --- */

@@ -80,7 +80,10 @@ void fm_touch_block(struct fm_touch *t, uint32_t first, uint32_t pages)
 		STORE(&t->page[i].first, first + 1);
 	}
 	STORE(&t->page[first].points, FM_TOUCH_POINTS_NOT);
+	STORE(&t->page[first].pages, pages);
 	STORE(&t->page[first].whole, now);
+	if (t->segment)
+		STORE(&t->page[first].segment, LOAD(t->segment));
 	STORE(&t->any, now);
 }
 
@@ -92,11 +95,20 @@ void fm_touch_gone(struct fm_touch *t, uint32_t first, uint32_t pages)
 		STORE(&t->page[i].first, 0);
 		STORE(&t->page[i].named, 0);
 		STORE(&t->page[i].whole, 0);
+		STORE(&t->page[i].wide, 0);
 		STORE(&t->page[i].points, FM_TOUCH_POINTS_NOT);
 	}
 }
 
 /* --- what is named --- */
+
+/* Is it named for the first time in this turn? The word has not been written yet. */
+static inline void note_segment(struct fm_touch *t, struct fm_touch_page *page, uint32_t now)
+{
+	if (t->segment && LOAD(&page->named) != now && LOAD(&page->whole) != now &&
+		LOAD(&page->wide) != now)
+		STORE(&page->segment, LOAD(t->segment));
+}
 
 static void name_block(struct fm_touch *t, uint32_t page, unsigned depth, unsigned *left);
 
@@ -133,6 +145,7 @@ static FM_HOT void name_block(struct fm_touch *t, uint32_t page, unsigned depth,
 		return;
 	block = &t->page[first - 1];
 	if (LOAD(&block->whole) != now) {
+		note_segment(t, block, now);
 		STORE(&block->whole, now);
 		STORE(&t->any, now);
 	}
@@ -169,10 +182,70 @@ FM_HOT void fm_touch_range(struct fm_touch *t, uint64_t at, uint64_t bytes)
 		return;
 	end = bytes < t->size - from ? from + bytes : t->size;
 	for (uint64_t i = from / FM_TOUCH_PAGE; i <= (end - 1) / FM_TOUCH_PAGE; i++)
-		if (LOAD(&t->page[i].named) != now)
+		if (LOAD(&t->page[i].named) != now) {
+			note_segment(t, &t->page[i], now);
 			STORE(&t->page[i].named, now);
+		}
 	if (LOAD(&t->any) != now)
 		STORE(&t->any, now);
+}
+
+/* Pages [from, end) of one block: where there are many, 64 at a time. */
+static FM_HOT void name_pages(struct fm_touch *t, uint64_t from, uint64_t end, uint32_t now)
+{
+	while (from < end) {
+		bool wide = from % FM_TOUCH_WIDE == 0 && end - from >= FM_TOUCH_WIDE;
+		_Atomic uint32_t *word = wide ? &t->page[from].wide : &t->page[from].named;
+
+		if (LOAD(word) != now) {
+			note_segment(t, &t->page[from], now);
+			STORE(word, now);
+		}
+		from += wide ? FM_TOUCH_WIDE : 1;
+	}
+}
+
+/* A span of a block of that size, around what is at `at` of it. */
+static inline bool clamp(
+	int64_t at, int64_t size, const struct fm_span *span, int64_t *from, int64_t *to)
+{
+	bool within = true;
+
+	if (__builtin_add_overflow(at, span->from, from))
+		*from = span->from < 0 ? 0 : size;
+	if (__builtin_add_overflow(at, span->to, to))
+		*to = span->to < 0 ? 0 : size + 1;
+	if (*from < 0 || *to > size)
+		within = false;
+	*from = FM_MAX(*from, (int64_t)0);
+	*to = FM_MIN(*to, size);
+	return within;
+}
+
+FM_HOT bool fm_touch_spans(
+	struct fm_touch *t, uint64_t word, const struct fm_span *span, unsigned n)
+{
+	uint32_t first = block_at(t, word), now = LOAD(&t->turn), pages, points;
+	unsigned left = FOLLOWED;
+	bool within = true;
+	int64_t at, from, to;
+
+	if (FM_UNLIKELY(!first))
+		return true;
+	pages = LOAD(&t->page[first - 1].pages);
+	at = (int64_t)(word - t->base - (first - 1) * FM_TOUCH_PAGE);
+	for (unsigned i = 0; i < n; i++) {
+		within &= clamp(at, (int64_t)(pages * FM_TOUCH_PAGE), &span[i], &from, &to);
+		if (from < to)
+			name_pages(t, first - 1 + (uint64_t)from / FM_TOUCH_PAGE,
+				first + (uint64_t)(to - 1) / FM_TOUCH_PAGE, now);
+	}
+	if (LOAD(&t->any) != now)
+		STORE(&t->any, now);
+	points = LOAD(&t->page[first - 1].points);
+	if (FM_UNLIKELY(points))
+		follow(t, first - 1, points, 0, &left);
+	return within;
 }
 
 void fm_touch_keep(struct fm_touch *t, uint64_t word)
@@ -354,7 +427,35 @@ uint32_t fm_touch_last(const struct fm_touch *t, uint32_t first, uint32_t pages)
 		if (!block)
 			continue;
 		last = FM_MAX(last, LOAD(&t->page[i].named));
+		last = FM_MAX(last, LOAD(&t->page[i / FM_TOUCH_WIDE * FM_TOUCH_WIDE].wide));
 		last = FM_MAX(last, LOAD(&t->page[block - 1].whole));
 	}
 	return last;
+}
+
+bool fm_touch_first(const struct fm_touch *t, uint32_t first, uint32_t pages, uint32_t *segment)
+{
+	uint32_t now = LOAD(&t->turn);
+	bool any = false;
+
+	for (uint32_t i = first; i < first + pages; i++) {
+		uint32_t block = LOAD(&t->page[i].first), wide = i / FM_TOUCH_WIDE * FM_TOUCH_WIDE;
+		const struct fm_touch_page *by[3];
+		bool is[3];
+
+		if (!block)
+			continue;
+		by[0] = &t->page[i], is[0] = LOAD(&by[0]->named) == now;
+		by[1] = &t->page[block - 1], is[1] = LOAD(&by[1]->whole) == now;
+		by[2] = &t->page[wide], is[2] = LOAD(&by[2]->wide) == now;
+		for (unsigned k = 0; k < 3; k++) {
+			uint32_t at = LOAD(&by[k]->segment);
+
+			if (!is[k])
+				continue;
+			*segment = any && at - *segment < UINT32_C(1) << 31 ? *segment : at;
+			any = true;
+		}
+	}
+	return any;
 }

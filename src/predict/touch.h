@@ -30,7 +30,13 @@ struct fm_touch_page {
 	_Atomic uint32_t whole;  /* of a block's first page: in which turn the block was named */
 	_Atomic uint32_t first;  /* the block's first page, plus one; 0: nothing is there */
 	_Atomic uint32_t points; /* of a block's first page: FM_TOUCH_POINTS_* */
+	_Atomic uint32_t pages;  /* of a block's first page: how many it has */
+	/* Of the first page of 64: in which turn all of these were named, which are one block's. */
+	_Atomic uint32_t wide;
+	/* The segment in which any of that was first named in its last turn. */
+	_Atomic uint32_t segment;
 };
+#define FM_TOUCH_WIDE 64u
 enum { FM_TOUCH_POINTS_NOT, FM_TOUCH_POINTS_TABLES, FM_TOUCH_POINTS_ANYWHERE };
 
 struct fm_touch_table;
@@ -41,6 +47,8 @@ struct fm_touch {
 	struct fm_touch_page *page;
 	struct fm_touch_table *table;
 	const struct fm_tensor_maps *maps; /* of the program; NULL: it has none */
+	bool parts;                        /* tensor maps name their box, not the block */
+	const _Atomic uint32_t *segment;   /* the present one, by number; NULL: there are none */
 	_Atomic uint32_t turn;             /* from 1 on */
 	_Atomic uint32_t any;              /* the last turn in which something was named, */
 	_Atomic uint32_t all; /* and the last in which it was not known what; 0: never */
@@ -68,6 +76,20 @@ static inline void fm_touch_word(struct fm_touch *t, uint64_t word)
 void fm_touch_words(struct fm_touch *t, const void *words, size_t n);
 /* Exactly these bytes; those outside of the range do not count. */
 void fm_touch_range(struct fm_touch *t, uint64_t at, uint64_t bytes);
+/* These spans, relative to an address, of the block around it; what lies outside of the block does
+ * not count, and then the answer is false. */
+/* Bytes [from, to), relative to something. */
+struct fm_span {
+	int64_t from, to;
+};
+bool fm_touch_spans(struct fm_touch *t, uint64_t word, const struct fm_span *span, unsigned n);
+/* So many bytes from an address on, of the block around it. */
+static inline void fm_touch_box(struct fm_touch *t, uint64_t at, uint64_t bytes)
+{
+	const struct fm_span box = {0, bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX};
+
+	fm_touch_spans(t, at, &box, 1);
+}
 /* The block is in use, though nothing names it. That alone is no turn. */
 void fm_touch_keep(struct fm_touch *t, uint64_t word);
 /* Work of which it is not known what it names. */
@@ -89,6 +111,8 @@ void fm_touch_copied(struct fm_touch *t, uint64_t at, uint64_t bytes, uint64_t f
 uint32_t fm_touch_turn(struct fm_touch *t);
 /* The last turn in which any of these pages was named; 0: never. */
 uint32_t fm_touch_last(const struct fm_touch *t, uint32_t first, uint32_t pages);
+/* Has any of them been named in the present turn? Then the first segment in which that was so. */
+bool fm_touch_first(const struct fm_touch *t, uint32_t first, uint32_t pages, uint32_t *segment);
 /* The first of the last n turns, so that what was named in it or since is in use. */
 static inline uint32_t fm_touch_since(const struct fm_touch *t, uint32_t n)
 {

@@ -134,16 +134,44 @@ static void buffer(struct world *w, struct input *in)
 	else
 		fm_touch_buffer(&w->t, b, n);
 	fm_buffer_words(b, n, w->maps, see, &w->t);
-	if (n >= FM_TENSOR_MAP)
-		fm_tensor_map_put(w->maps, b, take_word(in));
+	if (n >= FM_TENSOR_MAP) {
+		uint64_t address = take_word(in);
+
+		fm_tensor_map_put(w->maps, b, address, take_word(in));
+		w->t.parts = !w->t.parts;
+	}
 	free(b);
+}
+
+/* Encoded with any sizes and strides, it reaches as far as its last element, or it is not known. */
+static void encode(struct world *w, struct input *in)
+{
+	unsigned rank = take(in) % 7;
+	int type = (int)(take(in) % 16) - 1;
+	uint64_t sizes[7], strides[7], bytes, at = take_word(in);
+	unsigned char map[FM_TENSOR_MAP];
+	unsigned __int128 most = 0;
+
+	for (unsigned i = 0; i < 7; i++) {
+		sizes[i] = take_word(in) >> take(in) % 64;
+		strides[i] = take_word(in) >> take(in) % 64;
+		if (i && i < rank && sizes[i])
+			most += (unsigned __int128)(sizes[i] - 1) * strides[i - 1];
+	}
+	bytes = fm_tensor_map_bytes(type, rank, sizes, strides);
+	must(!bytes || (rank && rank <= 5 && bytes >= most + sizes[0] &&
+			       bytes <= most + (unsigned __int128)sizes[0] * 8));
+	memset(map, take(in), sizeof(map));
+	fm_tensor_map_put(w->maps, map, at, bytes);
+	w->t.parts = true;
+	fm_touch_buffer(&w->t, map, sizeof(map));
 }
 
 static void step(struct world *w, struct input *in)
 {
 	uint64_t at;
 
-	switch (take(in) % 8) {
+	switch (take(in) % 9) {
 	case 0:
 		block(w, in);
 		break;
@@ -164,6 +192,9 @@ static void step(struct world *w, struct input *in)
 	case 6:
 		at = take_word(in);
 		fm_touch_copied(&w->t, at, take(in) * UINT64_C(100), take_word(in));
+		break;
+	case 7:
+		encode(w, in);
 		break;
 	default:
 		fm_touch_turn(&w->t);

@@ -383,7 +383,7 @@ static void maps_name_their_memory(void **state)
 	memset(what, 9, sizeof(what));
 	memset(map, 0x5a, sizeof(map));
 	fm_touch_params(t, s, params);
-	fm_tensor_map_put(&maps, map, AT(8));
+	fm_tensor_map_put(&maps, map, AT(8), 0);
 	fm_touch_params(t, s, params);
 	assert_false(named(t, 8));
 	memcpy(what + 64, map, sizeof(map));
@@ -400,10 +400,81 @@ static void maps_name_their_memory(void **state)
 	end(t);
 }
 
+/* Of any sizes and strides: as far as its last element, or 0 if that does not fit. */
+static void tensor_maps_of_any_size(void **state)
+{
+	static const unsigned shift[] = {0, 1, 31, 32, 47, 61, 63};
+	uint64_t drawn = 1, sizes[5], strides[4];
+	unsigned fit = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < 200000; i++) {
+		unsigned rank = 1 + i % 5;
+		unsigned __int128 reach;
+		bool none = false;
+
+		for (unsigned k = 0; k < 5; k++) {
+			drawn = drawn * UINT64_C(6364136223846793005) + 1442695040888963407;
+			sizes[k] = drawn >> 33 >> (i % 3 ? 20 : 0);
+			sizes[k] <<= i % 7 ? 0 : shift[(drawn >> 20) % FM_ARRAY_LEN(shift)];
+			none |= k < rank && !sizes[k];
+			if (k < 4)
+				strides[k] = (drawn << 20 >> 20) >> (i % 40);
+		}
+		reach = (unsigned __int128)sizes[0] * 4;
+		for (unsigned k = 1; k < rank && !none; k++)
+			reach += (unsigned __int128)(sizes[k] - 1) * strides[k - 1];
+		if (none || reach > UINT64_MAX)
+			reach = 0;
+		fit += reach > 0;
+		assert_true(fm_tensor_map_bytes(7, rank, sizes, strides) == reach);
+	}
+	assert_in_range(fit, 50000, 190000);
+}
+
+/* What a map reaches by its sizes and strides, and no more of the block, though an address of it
+ * may stand in the map. */
+static void a_tensor_map_names_its_box(void **state)
+{
+	static const uint64_t sizes[] = {1000, 100, 3}, strides[] = {4096, FM_TOUCH_PAGE},
+			      large[] = {UINT64_MAX, 2}, none[] = {5, 0};
+	const size_t param[][2] = {{0, 128}};
+	unsigned char map[128];
+	uint64_t bytes = fm_tensor_map_bytes(7, 3, sizes, strides), at = AT(9);
+	void *params[] = {map};
+	const struct fm_shape *s = shape_of((void *)0x9000, param, 1);
+	struct fm_touch *t = make();
+
+	(void)state;
+	assert_int_equal(bytes, 4000 + 99 * 4096 + 2 * FM_TOUCH_PAGE);
+	assert_int_equal(fm_tensor_map_bytes(0, 1, sizes, NULL), 1000);
+	assert_int_equal(fm_tensor_map_bytes(0, 2, sizes, NULL), 0);
+	assert_int_equal(fm_tensor_map_bytes(13, 1, sizes, NULL), 0); /* packed */
+	assert_int_equal(fm_tensor_map_bytes(-1, 1, sizes, NULL), 0);
+	assert_int_equal(fm_tensor_map_bytes(4, 1, large, strides), 0);
+	assert_int_equal(fm_tensor_map_bytes(0, 2, large, strides), 0);
+	assert_int_equal(fm_tensor_map_bytes(0, 2, none, strides), 0);
+	assert_int_equal(fm_tensor_map_bytes(0, 6, sizes, strides), 0);
+	memset(map, 0x5b, sizeof(map));
+	memcpy(map, &at, 8);
+	fm_tensor_map_put(&maps, map, at, bytes);
+	t->parts = true;
+	fm_touch_params(t, s, params);
+	for (uint32_t i = 8; i < 16; i++)
+		assert_int_equal(named(t, i), i >= 9 && i <= 11);
+	t->parts = false;
+	fm_touch_turn(t);
+	fm_touch_params(t, s, params);
+	assert_true(named(t, 8) && named(t, 15));
+	end(t);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_word_names_its_block),
+		cmocka_unit_test(tensor_maps_of_any_size),
+		cmocka_unit_test(a_tensor_map_names_its_box),
 		cmocka_unit_test(others_name_nothing),
 		cmocka_unit_test(a_copy_names_its_pages),
 		cmocka_unit_test(turns_pass),
