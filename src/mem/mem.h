@@ -57,7 +57,12 @@ struct fm_mem_group {
 	unsigned first, n;
 	uint64_t turn;    /* device time of its usual turn: what it uses in that is its set */
 	uint64_t request; /* it keeps that much on the device */
-	bool running;     /* it is not at rest: nothing of it can be moved */
+	uint64_t settles; /* when its set is in, it takes so long until it can run */
+	bool running;     /* it is not at rest: nothing of it can be moved, */
+	bool early; /* except that memory for its turn comes in. It runs without it till then */
+	/* Memory for its next turn has begun to come in. So it goes on: it would otherwise be
+	 * spread over all the time until then, and a delay at the end could not be made up for. */
+	bool begun;
 };
 
 /* As struct fm_turn of policy/forecast.h, with the number of the group instead of an entity: this
@@ -97,8 +102,9 @@ struct fm_mem_world {
 	uint64_t capacity;  /* for all of these extents; what others have is taken off already */
 	uint64_t host_left; /* for more copies on the host */
 	struct fm_mem_link link;
-	uint64_t slack;  /* moves for a turn begin so long before they have to */
-	uint64_t window; /* as many bytes are told to move at a time; 0: no limit */
+	uint64_t slack; /* moves for a turn begin so long before they have to */
+	/* As many bytes come in at a time, and as much room is made for more; 0: no limit. */
+	uint64_t window;
 	/* Ahead of time only: a group whose turn is over computes on while memory can come in for
 	 * the next one beside it. False: its turn ends when it ends. */
 	bool overtime;
@@ -140,8 +146,20 @@ struct fm_mem_plan {
 int fm_mem_plan(struct fm_mem_plan *p, const struct fm_mem_world *w);
 void fm_mem_plan_free(struct fm_mem_plan *p);
 
+/* Of a plan for that world: is a group whose turn has come, and that can run without all of its
+ * memory, to begin at once? Not if it is to be in in a moment. */
+bool fm_mem_starts_early(const struct fm_mem_plan *p, const struct fm_mem_world *w, unsigned group);
+
 /* Time to copy so many bytes at that rate. Rate 0: FM_NEVER. */
 uint64_t fm_mem_ns(uint64_t bytes, uint64_t rate);
+
+/* link.c: what each gets of a rate that several share: all that it wants, or else as much as all
+ * others that want more than that. The sum is at most the rate. */
+void fm_mem_divide(uint64_t rate, const uint64_t *wants, unsigned n, uint64_t *part);
+/* The link of a device behind a bridge of that rate (both ways together), while so many other
+ * devices behind it copy, too. */
+struct fm_mem_link fm_mem_link_beside(
+	const struct fm_mem_link *link, uint64_t bridge, unsigned others);
 
 /* turns.c: turns of a device whose policy has no forecast, by the turns that there were: the group
  * in front has the device, then those that had it longest ago, each for its usual turn, until

@@ -312,7 +312,7 @@ static void assign(struct fm_mem_plan *p, unsigned k, bool hold)
 	n->assigned = all - need;
 	n->residue = need;
 	n->planned = true;
-	n->takes = copy_time(w, clean, dirty, n->missing);
+	n->takes = fm_add_sat(copy_time(w, clean, dirty, n->missing), w->group[group].settles);
 }
 
 /* The latest times at which moves begin, from the last turn that was planned backwards. */
@@ -434,7 +434,8 @@ static unsigned assign_ahead(struct fm_mem_plan *p, unsigned waiting)
 	for (; k < w->turns; k++) {
 		unsigned group = w->turn[k].group;
 
-		if (w->group[group].running || first_span(s, group) != &s->span[k])
+		if ((w->group[group].running && !w->group[group].early) ||
+			first_span(s, group) != &s->span[k])
 			continue;
 		assign(p, k, k == waiting);
 		if (s->span[k].residue)
@@ -462,7 +463,10 @@ static unsigned assign_now(struct fm_mem_plan *p, unsigned waiting)
 	return waiting + 1;
 }
 
-static void pick_due(struct fm_mem_plan *p, unsigned planned)
+/* What is being moved in counts: room that is made before the link is free holds nothing. While a
+ * turn that has come waits, it has the link for itself: for later turns room is made, and no more.
+ */
+static void pick_due(struct fm_mem_plan *p, unsigned planned, unsigned waiting)
 {
 	struct fm_mem_scratch *s = p->scratch;
 	const struct fm_mem_world *w = s->w;
@@ -471,18 +475,22 @@ static void pick_due(struct fm_mem_plan *p, unsigned planned)
 	fm_mem_pick_begin(p);
 	for (unsigned k = 0; k < planned; k++) {
 		const struct span *n = &s->span[k];
+		unsigned group = w->turn[k].group, ins = p->n_in;
+		bool all = n->planned && w->policy->victims == FM_VICTIMS_ALL;
 		uint64_t due = fm_sub_sat(n->start, w->slack);
 
-		if (w->policy->victims == FM_VICTIMS_ALL && n->planned)
-			due = 0;
-		else if (!n->assigned)
+		if (w->window && !all && first_span(s, group) == n)
+			left = fm_sub_sat(left, n->bytes[COMING]);
+		if (!all && !n->assigned)
 			continue;
-		if (due > w->now) {
+		if (due > w->now && !all && !w->group[group].begun) {
 			p->next = FM_MIN(p->next, due);
 			return;
 		}
 		if (left)
 			fm_mem_pick(p, k, &left);
+		if (k > waiting)
+			p->n_in = ins;
 	}
 }
 
@@ -543,7 +551,7 @@ static void decide(struct fm_mem_plan *p)
 		share(p);
 	set_starts(s, planned);
 	set_ready(p, planned);
-	pick_due(p, planned);
+	pick_due(p, planned, waiting);
 	/* Nothing more comes in beside the group that runs. */
 	if (waiting < w->turns && w->policy->ahead && !p->n_in && !s->span[waiting].bytes[COMING])
 		hold_others(p, w->turn[waiting].group, true);
@@ -575,4 +583,12 @@ int fm_mem_plan(struct fm_mem_plan *p, const struct fm_mem_world *w)
 		decide(p);
 	set_grants(p);
 	return 0;
+}
+
+bool fm_mem_starts_early(const struct fm_mem_plan *p, const struct fm_mem_world *w, unsigned group)
+{
+	const struct fm_mem_state *s = &p->group[group];
+
+	return w->group[group].early && w->policy->ahead && s->missing &&
+	       s->ready_at > fm_add_sat(w->now, w->slack);
 }

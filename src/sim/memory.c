@@ -219,6 +219,10 @@ static void plan(struct memory *mem)
 	mem->w.capacity = capacity_of(mem);
 	set_groups(mem);
 	mem->w.host_left = host_left(mem);
+	mem->w.link = mem->d->plan->link;
+	if (mem->d->plan->bridge)
+		mem->w.link = fm_mem_link_beside(
+			&mem->w.link, memory_bridge_rate(mem), memory_others_copy(mem));
 	set_turns(mem);
 	rc = fm_mem_plan(&mem->plan, &mem->w);
 	if (rc) {

@@ -61,7 +61,10 @@ static inline bool at_rest(const struct ent *e)
 	return !e->open && !device_holds(e);
 }
 
-/* memory_move.c: begins moves that the plan wants and for which there is room; ends one. */
+/* memory_move.c: of devices behind the same bridge: its rate, and how many others copy now. */
+uint64_t memory_bridge_rate(const struct memory *mem);
+unsigned memory_others_copy(const struct memory *mem);
+/* Begins moves that the plan wants and for which there is room; ends one. */
 void memory_moves(struct memory *mem);
 void memory_move_ends(struct memory *mem, struct way *way);
 void memory_stop_moves(struct memory *mem, const struct ent_memory *em); /* it leaves */

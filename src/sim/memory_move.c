@@ -7,12 +7,73 @@ static struct machine *machine_of(const struct memory *mem)
 	return mem->d->m;
 }
 
-static uint64_t rate_of(const struct memory *mem, const struct way *way)
+/* What the device's own link does. */
+static uint64_t own_rate(const struct memory *mem, const struct way *way)
 {
 	const struct fm_mem_link *link = &mem->d->plan->link;
 	uint64_t alone = way == &mem->in ? link->in : link->out;
 
 	return mem->in.copies && mem->out.copies ? FM_MIN(alone, link->both / 2) : alone;
+}
+
+/* The next device behind the same bridge whose memory is modelled; the first behind NULL. */
+static struct memory *next_on_bridge(const struct memory *mem, const struct memory *after)
+{
+	struct machine *m = machine_of(mem);
+	struct device *d = after ? after->d + 1 : m->device;
+
+	for (; d < m->device + m->devices; d++)
+		if (d->memory && d->plan->bridge == mem->d->plan->bridge)
+			return d->memory;
+	return NULL;
+}
+
+uint64_t memory_bridge_rate(const struct memory *mem)
+{
+	const struct fm_sim_device *d = mem->d->plan;
+
+	return d->bridge_rate ? d->bridge_rate : d->link.both;
+}
+
+unsigned memory_others_copy(const struct memory *mem)
+{
+	unsigned n = 0;
+
+	if (!mem->d->plan->bridge)
+		return 0;
+	for (struct memory *o = next_on_bridge(mem, NULL); o; o = next_on_bridge(mem, o))
+		n += o != mem && (o->in.busy || o->out.busy);
+	return n;
+}
+
+/* Of a bridge each copy has its part. Beyond so many of them all have the same. */
+#define WAYS 64
+static uint64_t rate_of(const struct memory *mem, const struct way *way)
+{
+	uint64_t wants[WAYS], part[WAYS], own = own_rate(mem, way);
+	unsigned n = 0, at = WAYS;
+
+	if (!mem->d->plan->bridge)
+		return own;
+	for (struct memory *o = next_on_bridge(mem, NULL); o; o = next_on_bridge(mem, o)) {
+		const struct way *both[] = {&o->in, &o->out};
+
+		for (unsigned i = 0; i < 2; i++) {
+			if (!both[i]->copies)
+				continue;
+			if (n < WAYS)
+				wants[n] = own_rate(o, both[i]);
+			at = both[i] == way ? n : at;
+			n++;
+		}
+	}
+	if (n > WAYS || at == WAYS) {
+		part[0] = FM_MIN(own, memory_bridge_rate(mem) / (n ? n : 1));
+		at = 0;
+	} else {
+		fm_mem_divide(memory_bridge_rate(mem), wants, n, part);
+	}
+	return FM_MAX(part[at], UINT64_C(1));
 }
 
 static uint64_t copied_since(const struct way *way, uint64_t now)
@@ -39,8 +100,15 @@ static void set_copies(struct memory *mem, struct way *way, bool copies)
 {
 	way->copies = copies;
 	way->since = machine_of(mem)->now;
-	set_rate(mem, &mem->in);
-	set_rate(mem, &mem->out);
+	if (!mem->d->plan->bridge) {
+		set_rate(mem, &mem->in);
+		set_rate(mem, &mem->out);
+		return;
+	}
+	for (struct memory *o = next_on_bridge(mem, NULL); o; o = next_on_bridge(mem, o)) {
+		set_rate(o, &o->in);
+		set_rate(o, &o->out);
+	}
 }
 
 static struct ent_memory *owner_of(struct memory *mem, unsigned extent)

@@ -66,6 +66,9 @@ static bool has_islands(const struct fm_sim_plan *p)
 		if (p->group[i].arrival == FM_SIM_AFTER || p->group[i].everywhere ||
 			p->group[i].has_cpu)
 			return false;
+	for (uint32_t i = 0; i < p->devices; i++)
+		if (p->device[i].bridge)
+			return false;
 	return true;
 }
 

@@ -107,6 +107,10 @@ struct fm_sim_device {
 	 * what is out, and for kept copies. */
 	uint64_t memory, context, host;
 	struct fm_mem_link link;
+	/* Devices with the same number, but for 0, are behind one bridge of that rate, both ways
+	 * and all devices together; 0: that of the link, both ways. */
+	uint32_t bridge;
+	uint64_t bridge_rate;
 	uint32_t copy_cost; /* percent by which commands are slower while copies run */
 };
 

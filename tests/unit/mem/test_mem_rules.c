@@ -367,6 +367,125 @@ static void test_residue(void **state)
 	fm_mem_plan_free(&s.plan);
 }
 
+/* Its turn has come, and it runs from the host: its memory comes in the place of the other's, and
+ * neither waits for that. */
+static void test_early(void **state)
+{
+	static const unsigned char seq[] = {0, 1, 0, 1};
+	struct small s;
+
+	(void)state;
+	small_init(&s, "jit", 2, 4, 4);
+	s.w.window = 2;
+	s.w.slack = TICK / 2;
+	for (unsigned i = 4; i < 8; i++)
+		s.extent[i].where = FM_ON_DEVICE;
+	small_turns(&s, seq, 4, 0, 5, 5);
+	small_plan(&s);
+	assert_true(s.plan.group[0].held);
+	assert_false(fm_mem_starts_early(&s.plan, &s.w, 0));
+	s.group[0].early = true;
+	small_plan(&s);
+	assert_true(s.plan.group[0].held); /* that is the caller's to decide */
+	assert_true(fm_mem_starts_early(&s.plan, &s.w, 0));
+	assert_false(fm_mem_starts_early(&s.plan, &s.w, 1));
+	s.group[0].running = true;
+	small_plan(&s);
+	assert_false(s.plan.group[0].held);
+	IDS(out, 4, 5);
+	IDS(in, 0, 1);
+	for (unsigned i = 0; i < 8; i++)
+		s.extent[i].where = i < 4 ? FM_ON_DEVICE : FM_ON_HOST;
+	small_plan(&s);
+	assert_false(fm_mem_starts_early(&s.plan, &s.w, 0));
+	/* What will be in in a moment is waited for. */
+	s.group[0].running = false;
+	s.extent[0].where = FM_COMING;
+	s.w.slack = 2 * TICK;
+	small_plan(&s);
+	assert_int_equal(s.plan.group[0].missing, 1);
+	assert_false(fm_mem_starts_early(&s.plan, &s.w, 0));
+	/* Nothing is ahead of time under a policy that moves at the switch. */
+	s.w.slack = 0;
+	s.w.policy = fm_mem_policy_find("opt");
+	small_plan(&s);
+	assert_false(fm_mem_starts_early(&s.plan, &s.w, 0));
+	fm_mem_plan_free(&s.plan);
+}
+
+/* Three groups of 6 in 12: the first runs, the second is in, the third has its room from nobody but
+ * the first, which has run. */
+static void three(struct small *s)
+{
+	static const unsigned char seq[] = {1, 2, 0, 1, 2, 0};
+
+	small_init(s, "jit", 3, 6, 12);
+	for (unsigned i = 0; i < 12; i++)
+		s->extent[i].where = FM_ON_DEVICE;
+	s->group[1].running = true;
+	s->w.window = 3;
+	small_turns(s, seq, 6, 0, 20, 20);
+}
+
+static void test_window(void **state)
+{
+	struct small s;
+
+	/* No more room is made than the link takes: what is coming in has its part of the window.
+	 */
+	three(&s);
+	s.w.now = s.turn[1].from - 2 * TICK;
+	small_plan(&s);
+	IDS(in, 12, 13, 14);
+	IDS(out, 0, 1, 2);
+	s.extent[0].where = s.extent[1].where = FM_ON_HOST;
+	s.extent[12].where = s.extent[13].where = FM_COMING;
+	small_plan(&s);
+	IDS(in, 14);
+	IDS(out, 2);
+	s.extent[2].where = FM_ON_HOST;
+	s.extent[14].where = FM_COMING;
+	small_plan(&s);
+	assert_int_equal(s.plan.n_in + s.plan.n_out, 0);
+	fm_mem_plan_free(&s.plan);
+}
+
+static void test_begun(void **state)
+{
+	struct small s;
+
+	/* It is early yet; but what has begun to come in does not pause. */
+	three(&s);
+	small_plan(&s);
+	assert_int_equal(s.plan.n_in + s.plan.n_out, 0);
+	assert_true(s.plan.next > s.w.now && s.plan.next < s.turn[1].from);
+	s.group[2].begun = true;
+	small_plan(&s);
+	IDS(in, 12, 13, 14);
+	fm_mem_plan_free(&s.plan);
+}
+
+static void test_waiting_comes_first(void **state)
+{
+	struct small s;
+
+	/* The last of the second's memory is coming in, and its turn has come: it has the link to
+	 * itself. For the third room is made meanwhile. */
+	three(&s);
+	s.group[1].running = false;
+	s.extent[11].where = FM_COMING;
+	for (unsigned k = 1; k < s.w.turns; k++)
+		s.turn[k].from = s.turn[k].until = s.w.now + k * TICK;
+	small_plan(&s);
+	assert_int_equal(s.plan.group[1].missing, 1);
+	assert_int_equal(s.plan.n_in, 0);
+	IDS(out, 0, 1);
+	s.extent[11].where = FM_ON_DEVICE;
+	small_plan(&s);
+	IDS(in, 12, 13, 14);
+	fm_mem_plan_free(&s.plan);
+}
+
 static void test_too_large(void **state)
 {
 	static const unsigned char seq[] = {0, 1, 0, 1};
@@ -530,14 +649,55 @@ static void test_promises(void **state)
 	assert_int_equal(fm_mem_ns(39, 39), FM_S);
 }
 
+static void a_bridge_is_shared(void **state)
+{
+	const struct fm_mem_link link = {50, 40, 70, 3};
+	struct fm_mem_link l;
+	uint64_t part[4];
+
+	(void)state;
+	fm_mem_divide(60, (uint64_t[]){50, 0, 50}, 3, part);
+	assert_true(part[0] == 30 && part[1] == 0 && part[2] == 30);
+	/* What one does not want the others have. */
+	fm_mem_divide(60, (uint64_t[]){50, 10, 50, 20}, 4, part);
+	assert_true(part[0] == 16 && part[1] == 10 && part[2] == 16 && part[3] == 16);
+	fm_mem_divide(100, (uint64_t[]){10, 70, 15}, 3, part);
+	assert_true(part[0] == 10 && part[1] == 70 && part[2] == 15);
+	fm_mem_divide(0, (uint64_t[]){10, 70}, 2, part);
+	assert_true(!part[0] && !part[1]);
+	for (unsigned i = 0; i < 1000; i++) {
+		uint64_t wants[4], rate = rnd(100), sum = 0;
+
+		for (unsigned k = 0; k < 4; k++)
+			wants[k] = rnd(60);
+		fm_mem_divide(rate, wants, 4, part);
+		for (unsigned k = 0; k < 4; k++) {
+			assert_true(part[k] <= wants[k]);
+			sum += part[k];
+		}
+		assert_true(sum <= rate);
+		assert_true(sum + 4 > FM_MIN(rate, wants[0] + wants[1] + wants[2] + wants[3]));
+	}
+	l = fm_mem_link_beside(&link, 70, 1);
+	assert_true(l.in == 35 && l.out == 35 && l.both == 35 && l.flip == 3);
+	l = fm_mem_link_beside(&link, 1000, 3);
+	assert_memory_equal(&l, &link, sizeof(l));
+	assert_true(fm_mem_link_beside(&link, 1, 7).in == 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_bridge_is_shared),
 		cmocka_unit_test(test_random_worlds),
 		cmocka_unit_test(test_wild_numbers),
 		cmocka_unit_test(test_victims),
 		cmocka_unit_test(test_time),
 		cmocka_unit_test(test_residue),
+		cmocka_unit_test(test_early),
+		cmocka_unit_test(test_window),
+		cmocka_unit_test(test_begun),
+		cmocka_unit_test(test_waiting_comes_first),
 		cmocka_unit_test(test_too_large),
 		cmocka_unit_test(test_less_capacity),
 		cmocka_unit_test(test_host),

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Links of several devices behind one bridge. */
+#include "mem.h"
+
+void fm_mem_divide(uint64_t rate, const uint64_t *wants, unsigned n, uint64_t *part)
+{
+	unsigned left = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		part[i] = 0;
+		left += wants[i] > 0;
+	}
+	while (left) {
+		uint64_t each = rate / left;
+		unsigned before = left;
+
+		for (unsigned i = 0; i < n; i++)
+			if (!part[i] && wants[i] && wants[i] <= each) {
+				part[i] = wants[i];
+				rate -= wants[i];
+				left--;
+			}
+		if (left < before)
+			continue;
+		for (unsigned i = 0; i < n; i++)
+			part[i] = !part[i] && wants[i] ? each : part[i];
+		return;
+	}
+}
+
+struct fm_mem_link fm_mem_link_beside(
+	const struct fm_mem_link *link, uint64_t bridge, unsigned others)
+{
+	uint64_t most = FM_MAX(bridge / (others + 1ull), UINT64_C(1));
+	struct fm_mem_link l = *link;
+
+	l.in = FM_MIN(l.in, most);
+	l.out = FM_MIN(l.out, most);
+	l.both = FM_MIN(l.both, most);
+	return l;
+}
