@@ -111,7 +111,8 @@ static enum fm_image_why unpack(const struct entry *e, struct fm_fatbin_pick *ou
 	return FM_IMAGE_OK;
 }
 
-static enum fm_image_why choose(const uint8_t *p, size_t size, unsigned sm, struct entry *best)
+static enum fm_image_why choose(
+	const uint8_t *p, size_t size, unsigned sm, bool text, struct entry *best)
 {
 	const uint8_t *end;
 	unsigned best_fit = 0;
@@ -130,7 +131,7 @@ static enum fm_image_why choose(const uint8_t *p, size_t size, unsigned sm, stru
 
 		if (!read_entry(&p, end, &e))
 			return FM_IMAGE_BROKEN;
-		fit = fitness(&e, sm);
+		fit = text && e.kind != KIND_PTX ? 0 : fitness(&e, sm);
 		if (fit && fit == best_fit)
 			tied = true;
 		if (fit > best_fit) {
@@ -148,7 +149,7 @@ enum fm_image_why fm_fatbin_entry(
 	const void *image, size_t size, unsigned sm, const void **entry, size_t *entry_size)
 {
 	struct entry best = {0};
-	enum fm_image_why why = choose(image, size, sm, &best);
+	enum fm_image_why why = choose(image, size, sm, false, &best);
 
 	if (why)
 		return why;
@@ -157,11 +158,11 @@ enum fm_image_why fm_fatbin_entry(
 	return FM_IMAGE_OK;
 }
 
-enum fm_image_why fm_fatbin_pick(
-	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out)
+static enum fm_image_why pick(
+	const void *image, size_t size, unsigned sm, bool text, struct fm_fatbin_pick *out)
 {
 	struct entry best = {0};
-	enum fm_image_why why = choose(image, size, sm, &best);
+	enum fm_image_why why = choose(image, size, sm, text, &best);
 
 	*out = (struct fm_fatbin_pick){.sm = best.sm, .text = best.kind == KIND_PTX};
 	if (why)
@@ -169,4 +170,29 @@ enum fm_image_why fm_fatbin_pick(
 	if (best.version != ENTRY_VERSION || best.flags & ~(uint64_t)FLAGS_KNOWN)
 		return FM_IMAGE_UNKNOWN;
 	return unpack(&best, out);
+}
+
+enum fm_image_why fm_fatbin_pick(
+	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out)
+{
+	return pick(image, size, sm, false, out);
+}
+
+/* Sources know for which architecture they are compiled. */
+static bool is_of_same_source(const void *image, size_t size, unsigned sm)
+{
+	const uint64_t flags = FLAG_EXACT | FLAG_FAMILY;
+	struct entry used = {0}, text = {0};
+
+	return !choose(image, size, sm, false, &used) && !choose(image, size, sm, true, &text) &&
+	       used.sm == text.sm && (used.flags & flags) == (text.flags & flags);
+}
+
+enum fm_image_why fm_fatbin_text(
+	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out)
+{
+	*out = (struct fm_fatbin_pick){0};
+	if (fm_is_fatbin(image, size) && !is_of_same_source(image, size, sm))
+		return FM_IMAGE_NO_CODE;
+	return pick(image, size, sm, true, out);
 }

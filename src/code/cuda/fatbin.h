@@ -19,6 +19,11 @@ bool fm_is_fatbin(const void *image, size_t size);
 enum fm_image_why fm_fatbin_pick(
 	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out);
 
+/* The same of its PTX alone, if it is of the architecture of the entry that would be used: else it
+ * may have been compiled of other lines. */
+enum fm_image_why fm_fatbin_text(
+	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out);
+
 /* The bytes of the entry that would be used, with its header. */
 enum fm_image_why fm_fatbin_entry(
 	const void *image, size_t size, unsigned sm, const void **entry, size_t *entry_size);

@@ -127,6 +127,21 @@ static void right_one(void **state)
 	free(packed[1].data);
 }
 
+/* The text for 80 stands for its machine code, and for nothing where the device uses other code. */
+static void right_text(void **state)
+{
+	struct file f = load("pack-none.fatbin");
+	struct fm_fatbin_pick p;
+
+	for (unsigned device = 80; device <= 100; device += 20) {
+		assert_int_equal(fm_fatbin_text(f.data, f.size, device, &p), FM_IMAGE_OK);
+		assert_true(p.text && p.sm == 80);
+	}
+	assert_int_equal(fm_fatbin_text(f.data, f.size, 86, &p), FM_IMAGE_NO_CODE);
+	assert_int_equal(fm_fatbin_text(f.data, f.size, 90, &p), FM_IMAGE_NO_CODE);
+	free(f.data);
+}
+
 /* `at` in the header of the entry for sm_90a. */
 static enum fm_image_why with_entry(const char *name, unsigned at, unsigned bytes, uint64_t value)
 {
@@ -415,6 +430,7 @@ int main(void)
 		cmocka_unit_test(broken_bytes),
 		cmocka_unit_test(cut_short),
 		cmocka_unit_test(right_one),
+		cmocka_unit_test(right_text),
 		cmocka_unit_test(fatbins),
 		cmocka_unit_test(headers),
 		cmocka_unit_test(whole_images),
