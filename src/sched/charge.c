@@ -202,3 +202,17 @@ void fm_core_settle_ent(struct fm_sched_ent *e, uint64_t t)
 	if (e->d->all && !fm_list_empty(&e->active) && !e->draining)
 		charge(e, t, true);
 }
+
+void fm_sched_beside(struct fm_sched *s, struct fm_sched_ent *e, uint64_t ns, uint64_t now)
+{
+	struct fm_sched_dev *d = e->d;
+	const struct fm_policy_ops *ops = s->ops;
+
+	for (unsigned i = 0; ns && i < FM_SEATS; i++) {
+		if (i && !d->self[i])
+			continue;
+		e->seat[i].served_ns += ns;
+		if (ops->charge)
+			ops->charge(d->self[i], &e->seat[i], ns, fm_core_now(s, now));
+	}
+}

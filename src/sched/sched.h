@@ -265,6 +265,8 @@ void fm_sched_ent_info(const struct fm_sched_ent *e, uint64_t now, struct fm_ent
  * which the device was busy. The charge (served_ns) differs, because it includes pauses. */
 uint64_t fm_sched_ent_used(struct fm_sched_ent *e, uint64_t now);
 void fm_sched_ent_account(struct fm_sched_ent *e, uint64_t now, struct fm_account *a);
+/* Charges an entity whose gate is closed for device time that it used beside another's turn. */
+void fm_sched_beside(struct fm_sched *s, struct fm_sched_ent *e, uint64_t ns, uint64_t now);
 /* idle_ns of the account only. It falls when the entity's work is reported late. */
 uint64_t fm_sched_ent_idle(const struct fm_sched_ent *e, uint64_t now);
 /* How many of its waits were not above each of these bounds, 10 us to 10 s. Waits in the same

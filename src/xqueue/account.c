@@ -21,6 +21,14 @@ void fm_account_pin(struct fm_client *c, const struct fm_mem_pin *pin)
 		fm_ledger_pin(&c->account.ledger->pins, pin->kind, pin->what, pin->by);
 }
 
+void fm_account_foretold(struct fm_client *c, const uint32_t foretold[FM_MEM_FORETOLDS])
+{
+	struct fm_ledger *l = c->account.ledger;
+
+	for (unsigned i = 0; l && !atomic_load(&c->dead) && i < FM_MEM_FORETOLDS; i++)
+		atomic_store(&l->foretold[i], foretold[i]);
+}
+
 /* --- the limit while there is no daemon --- */
 
 /* What this process is allowed by what it knows itself. */
@@ -57,8 +65,11 @@ void fm_account_offer(struct fm_client *c)
 /* A daemon that is gone wishes nothing any more, and the next one begins anew. */
 static void forget_wishes(struct fm_client *c)
 {
-	for (unsigned i = 0; c->account.ledger && i < FM_LEDGER_DEVICES; i++)
+	for (unsigned i = 0; c->account.ledger && i < FM_LEDGER_DEVICES; i++) {
 		atomic_store(&c->account.ledger->device[i].wish, FM_MEM_STAY);
+		atomic_store(&c->account.ledger->device[i].cap, UINT64_MAX);
+		atomic_store(&c->account.ledger->device[i].host_may, UINT64_MAX);
+	}
 }
 
 void fm_account_alone(struct fm_client *c)
@@ -98,7 +109,8 @@ static bool ring(struct fm_client *c)
 	return !rc;
 }
 
-int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity)
+/* The bus is there before the capacity is, for then the daemon may look. */
+int fm_account_device_at(struct fm_client *c, const char *key, const char *bus, uint64_t capacity)
 {
 	FM_NO_CANCEL;
 	struct fm_ledger *l = c->account.ledger;
@@ -115,6 +127,8 @@ int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity)
 	row = i >= 0 ? &l->device[i] : NULL;
 	if (row && !atomic_load(&row->capacity)) {
 		strcpy(row->key, key);
+		if (fm_mem_is_bus(bus))
+			strcpy(row->bus, bus);
 		atomic_store(&row->allowed, by_daemon(c) ? 0 : own_limit(c, capacity));
 		atomic_store(&row->capacity, capacity);
 		made = true;
@@ -129,6 +143,29 @@ int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity)
 	}
 	errno = saved;
 	return i;
+}
+
+int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity)
+{
+	return fm_account_device_at(c, key, "", capacity);
+}
+
+/* The daemon takes it when it is whole, and not before. */
+void fm_account_bus(struct fm_client *c, int dev, const char *bus)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+	bool made = false;
+
+	if (!row || !fm_mem_is_bus(bus))
+		return;
+	pthread_mutex_lock(&c->lock);
+	if (!*row->bus) {
+		strcpy(row->bus, bus);
+		made = true;
+	}
+	pthread_mutex_unlock(&c->lock);
+	if (made)
+		fm_account_bell(c);
 }
 
 /* --- asking --- */
@@ -414,6 +451,120 @@ void fm_account_room_end(struct fm_client *c, int dev, uint64_t until)
 	atomic_store(&c->account.rooming, false);
 }
 
+/* --- what the program keeps on the device --- */
+
+static bool keep_alone(struct fm_client *c, struct fm_ledger_device *row)
+{
+	uint64_t capacity = atomic_load(&row->capacity);
+
+	return atomic_load(&row->keeps) <= FM_MIN(own_limit(c, capacity), capacity);
+}
+
+static bool keep_asking(struct fm_client *c, struct fm_ledger_device *row, uint32_t number)
+{
+	uint64_t until = fm_now() + FM_ACCOUNT_WAIT, look = FM_ACCOUNT_LOOK;
+	bool granted = false;
+
+	if (!by_daemon(c) || fm_client_free_run(c) || !ring(c))
+		return keep_alone(c, row);
+	while (!fm_ledger_keep_answered(row, number, &granted)) {
+		if (!goes_on(c, until))
+			return keep_alone(c, row);
+		nap(look);
+		look = FM_MIN(2 * look, FM_ACCOUNT_LOOK_MOST);
+	}
+	return granted;
+}
+
+int fm_account_keep(struct fm_client *c, int dev, uint64_t bytes)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+	int saved = errno;
+	bool granted;
+	FM_NO_CANCEL;
+
+	if (!row)
+		return 0;
+	pthread_mutex_lock(&c->account.ask);
+	granted = keep_asking(c, row, fm_ledger_keep(row, (int64_t)bytes));
+	if (!granted)
+		fm_account_unkeep(c, dev, bytes);
+	pthread_mutex_unlock(&c->account.ask);
+	errno = saved;
+	return granted ? 0 : -ENOSPC;
+}
+
+void fm_account_unkeep(struct fm_client *c, int dev, uint64_t bytes)
+{
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+	uint64_t keeps = row ? atomic_load(&row->keeps) : 0;
+
+	while (row && !atomic_compare_exchange_weak(&row->keeps, &keeps, fm_sub_sat(keeps, bytes)))
+		;
+}
+
+/* --- memory of the host --- */
+
+/* Without a daemon, or with one that does not answer, nobody refuses it. One that has not answered
+ * the last request is not waited for again. */
+static bool host_granted(struct fm_client *c, struct fm_ledger_device *row, uint64_t bytes)
+{
+	uint64_t until = fm_now() + FM_ACCOUNT_WAIT, look = FM_ACCOUNT_LOOK;
+	bool silent = atomic_load(&c->account.host_silent) == row &&
+		      !fm_ledger_host_told(row, atomic_load(&row->host_asks));
+	uint32_t number = fm_ledger_host_ask(row, bytes);
+
+	if (!by_daemon(c) || fm_client_free_run(c) || !ring(c) || silent)
+		return true;
+	atomic_store(&c->account.host_silent, NULL);
+	while (!fm_ledger_host_told(row, number)) {
+		if (!goes_on(c, until)) {
+			atomic_store(&c->account.host_silent, row);
+			return true;
+		}
+		nap(look);
+		look = FM_MIN(2 * look, FM_ACCOUNT_LOOK_MOST);
+	}
+	return false;
+}
+
+bool fm_account_host(struct fm_client *c, int dev, uint64_t bytes)
+{
+	struct fm_ledger_device *row = c ? fm_account_row(c, dev) : NULL;
+	int saved = errno;
+	bool ok;
+	FM_NO_CANCEL;
+
+	if (!row)
+		return true;
+	ok = fm_ledger_host_take(row, bytes);
+	if (!ok && host_granted(c, row, bytes)) {
+		atomic_store(&row->host_has, bytes);
+		ok = true;
+	} else if (!ok) {
+		ok = fm_ledger_host_take(row, bytes);
+	}
+	if (ok)
+		atomic_store(&row->host_wants, 0);
+	errno = saved;
+	return ok;
+}
+
+uint64_t fm_account_host_may(struct fm_client *c, int dev)
+{
+	struct fm_ledger_device *row = c ? fm_account_row(c, dev) : NULL;
+
+	return row && by_daemon(c) ? atomic_load(&row->host_may) : UINT64_MAX;
+}
+
+void fm_account_host_unwant(struct fm_client *c, int dev)
+{
+	struct fm_ledger_device *row = c ? fm_account_row(c, dev) : NULL;
+
+	if (row)
+		atomic_store(&row->host_wants, 0);
+}
+
 /* --- the ledger's life --- */
 
 /* A ledger that is no file is not offered, but the process's own limit holds. */
@@ -431,7 +582,9 @@ void fm_account_make(struct fm_client *c)
 		fm_ownfd_adopt(&c->account.fd, fd);
 	else if (fm_ledger_create(&c->account.ledger, NULL))
 		return;
-	c->account.ledger->managed = c->set.memory;
+	c->account.ledger->managed = !c->set.memory ? 0
+				     : c->set.early ? FM_LEDGER_MANAGED | FM_LEDGER_EARLY
+						    : FM_LEDGER_MANAGED;
 }
 
 void fm_account_unmake(struct fm_client *c)

@@ -26,6 +26,10 @@ struct fm_client;
  * Then nothing is counted there, and nothing is refused: every function below takes a negative row
  * and does nothing. The same holds in a forked child for rows of its parent. */
 int fm_account_device(struct fm_client *c, const char *key, uint64_t capacity);
+/* The same with its address on the bus, as Linux writes it, or "": for limits of the kernel's. */
+int fm_account_device_at(struct fm_client *c, const char *key, const char *bus, uint64_t capacity);
+/* That address, of a row that has none yet. */
+void fm_account_bus(struct fm_client *c, int dev, const char *bus);
 
 /* 0: the bytes are counted as `kind`. -ENOMEM: the group's limit, or the user's, does not allow
  * that. -ENOSPC: they do, but others have what is left of a device that counts as having less than
@@ -62,11 +66,26 @@ int fm_account_room(struct fm_client *c, int dev, uint64_t bytes, uint64_t *unti
 /* That allocation waits no more. */
 void fm_account_room_end(struct fm_client *c, int dev, uint64_t until);
 
+/* The program wants to keep so many bytes more on the device; they are counted as movable until it
+ * does. 0; -ENOSPC: not so many beside what others keep and have requested. Asks the daemon, as
+ * above. fm_account_unkeep: it does not keep them any more, or was not to. */
+int fm_account_keep(struct fm_client *c, int dev, uint64_t bytes);
+void fm_account_unkeep(struct fm_client *c, int dev, uint64_t bytes);
+
+/* Memory of the host for what is not on the device will be so much in all. False: the user's budget
+ * has no room for more than there is; the daemon is asked, as above, and remembers it. Less is
+ * always granted. may: what it may be; UINT64_MAX: any amount. unwant: no more is waited for. */
+bool fm_account_host(struct fm_client *c, int dev, uint64_t bytes);
+uint64_t fm_account_host_may(struct fm_client *c, int dev);
+void fm_account_host_unwant(struct fm_client *c, int dev);
+
 /* Something in the ledger is to be looked at. */
 void fm_account_bell(struct fm_client *c);
 
 /* Something keeps memory of this process where it is: for people. */
 void fm_account_pin(struct fm_client *c, const struct fm_mem_pin *pin);
+/* What is known of the program's kernels, from now on. */
+void fm_account_foretold(struct fm_client *c, const uint32_t foretold[FM_MEM_FORETOLDS]);
 
 /* The row itself, for code that moves memory. NULL: negative row. */
 struct fm_ledger_device *fm_account_row(struct fm_client *c, int dev);

@@ -143,14 +143,16 @@ static void *agent(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1ul); /* of this thread alone */
 	while (!atomic_load(&c->stop)) {
 		service_link(c);
-		if (c->config.looked)
-			c->config.looked(c);
 		fm_slice_tell(c, fm_now());
 		pump_all(c);
 		/* Announce the sleep, then look once more: a scheduler that changes a gate after
 		 * that look sees the announcement and wakes us (board.h, memory order). */
 		atomic_store(&c->board->agent_sleeps, 1);
 		link_next = service_link(c);
+		/* Behind what takes the daemon's messages: one that came since is read, and nothing
+		 * wakes us for it again. */
+		if (c->config.looked)
+			c->config.looked(c);
 		next = fm_slice_tell(c, fm_now());
 		next = FM_MIN(next, pump_all(c));
 		next = FM_MIN(next, fm_watch(c, fm_now()));

@@ -22,12 +22,14 @@ struct fm_settings {
 	uint64_t window_ns;   /* of work under way (level 1) */
 	uint64_t guard_ns;    /* kernels of at least this time are guarded (level 3) */
 	unsigned lead;        /* segments opened ahead of the one that runs */
+	unsigned wide;        /* fm_host_gate_ops.wide for all queues; 0: as the backend says */
 	uint64_t spin_ns;     /* how long the agent polls before it sleeps */
 	enum fm_level level_wish;
 	char group[FM_NAME_MAX];
 	char dir[108];
 	char local[256];
-	bool memory; /* the program's memory may be moved */
+	bool memory; /* the program's memory may be moved, */
+	bool early;  /* and it goes on before all of that is there (early.h) */
 	struct fm_hints hints;
 	uint32_t hints_set; /* bit per enum fm_hint */
 };
@@ -57,6 +59,8 @@ struct fm_client_memory {
 	_Atomic bool rooming;     /* a thread waits for room; the words of a row are for one */
 	pthread_mutex_t ask;      /* one request at a time */
 	struct fm_ledger_device *silent; /* whose last request had no answer in time; under `ask` */
+	/* The same of requests for memory of the host. */
+	_Atomic(struct fm_ledger_device *) host_silent;
 };
 
 /* The agent's own. */

@@ -5,6 +5,7 @@
  * a segment is timed, which teaches the estimates. The agent looks at the progress while something
  * waits for its end.
  */
+#include "early.h"
 #include "segment.h"
 #include <errno.h>
 
@@ -26,6 +27,7 @@ static struct fm_gate_words words(struct fm_xq *q)
 		.hold = q->steered ? &s->hold : NULL,
 		.rest = c->rests ? &c->board->rest : NULL,
 		.leave = c->rests ? &c->board->rest_leave : NULL,
+		.pads = !apart && atomic_load_explicit(&s->pad, memory_order_relaxed),
 	};
 }
 
@@ -114,6 +116,13 @@ static uint64_t far_spacing(const struct fm_xq *q)
 		FM_MIN(q->spacing * FM_XQ_UNSTOPPED_SPACING_LESS, FM_XQ_UNFENCED_SPACING_MOST));
 }
 
+/* A queue that was just stopped shall be at rest soon the next time. One that pads goes on all the
+ * same, and then each gate costs it some ten microseconds. */
+static bool calm(const struct fm_xq *q, uint64_t now)
+{
+	return now - q->cold->stood_at < FM_XQ_CALM && !q->cold->pad_able;
+}
+
 bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
 {
 	uint64_t ns = fm_add_sat(atomic_load_explicit(&q->seg_ns, memory_order_relaxed), est);
@@ -121,7 +130,7 @@ bool fm_xq_device_far(struct fm_xq *q, uint64_t est, uint64_t now)
 
 	/* If a stop waits for a gate first (guard-from), gates must not be far apart. */
 	if (!q->ops->guardian.max_unfenced || q->cold->sampling || ns > far_spacing(q) ||
-		fm_xq_guard_from(q, 0) || fm_xq_ungated(q) || now - q->cold->stood_at < FM_XQ_CALM)
+		fm_xq_guard_from(q, 0) || fm_xq_ungated(q) || calm(q, now))
 		return false;
 	most = q->ops->guardian.max_unfenced(q->hwq, n);
 	if (n >= most)
@@ -148,9 +157,13 @@ static void begin_segment(struct fm_xq *q, bool sample)
 			sample ? q->spacing : spacing(q, &q->slot->shares, unstopped(q)));
 }
 
-/* The device will write this progress, at a gate or without one. */
-static void note_fence(struct fm_xq_cold *x, uint64_t mark, bool gate)
+/* The device will write this progress, at a gate or without one. What had not begun by now comes
+ * behind it. */
+static void note_fence(struct fm_xq *q, uint64_t mark, bool gate)
 {
+	struct fm_xq_cold *x = q->cold;
+
+	x->told_by = atomic_load(&q->slot->begun) + 1;
 	x->pass = !gate || mark > x->fenced ? FM_PASS_SAID
 		  : x->fenced_by_gate       ? FM_PASS_UNKNOWN
 					    : FM_PASS_SEEN;
@@ -160,7 +173,7 @@ static void note_fence(struct fm_xq_cold *x, uint64_t mark, bool gate)
 
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 {
-	const struct fm_gate_words w = words(q);
+	struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
 	uint64_t mark = fm_xq_mark(q);
 	bool sample;
@@ -175,6 +188,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 		atomic_load_explicit(&q->seg_ns, memory_order_relaxed));
 	begin_segment(q, sample);
 	fm_xq_may_finish(q, mark);
+	fm_early_place(q->client, &w);
 	rc = q->ops->device_gate.gate(q->hwq, &w, mark, sample);
 	if (rc) {
 		/* Either the very first gate was refused, so the driver or the device has no gates;
@@ -185,7 +199,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 	}
 	x->sampling = sample;
 	x->sample_edge = atomic_load(&q->edge_at);
-	note_fence(x, mark, true);
+	note_fence(q, mark, true);
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	XQ_TRACE(gate_placed, now, q, atomic_load_explicit(&q->slot->gates, memory_order_relaxed),
 		fm_slot_pending(q->slot), 0);
@@ -228,7 +242,7 @@ void fm_xq_part_end(struct fm_xq *q)
 		atomic_load(&q->slot->begun) != mark)
 		x->vague = 2 * mark + 1;
 	x->parts = 0;
-	note_fence(x, mark, true);
+	note_fence(q, mark, true);
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	atomic_store(&q->gate_mark, mark);
 	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
@@ -317,7 +331,7 @@ static void fence_in_order(struct fm_xq *q, uint64_t now)
 	if (rc)
 		fm_xq_advance(q, mark, now);
 	else
-		note_fence(x, mark, gate);
+		note_fence(q, mark, gate);
 }
 
 /* The order lock is only tried: a thread that launches may hold it and wait for the device, and the
@@ -332,21 +346,6 @@ static void fence(struct fm_xq *q, uint64_t now)
 	}
 	fence_in_order(q, now);
 	pthread_mutex_unlock(&x->order);
-}
-
-/* While nothing moves, ask now and then whether the device is lost, because a lost device will
- * never write. */
-static void look_for_loss(struct fm_xq *q, uint64_t now)
-{
-	struct fm_xq_cold *x = q->cold;
-	uint64_t since = FM_MAX(x->progress_at, x->asked_at);
-
-	since = FM_MAX(since, atomic_load(&q->edge_at));
-	if (!q->ops->device_gate.lost || fm_sub_sat(now, since) < FM_XQ_GIVE_UP)
-		return;
-	x->asked_at = now;
-	if (q->ops->device_gate.lost(q->hwq))
-		fm_xq_advance(q, fm_xq_mark(q), now);
 }
 
 void fm_xq_device_look(struct fm_xq *q, uint64_t now)
@@ -444,8 +443,25 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	}
 	if (now >= (open ? FM_MAX(x->tail_at, says_itself_until(q)) : x->tail_at))
 		fence(q, now);
-	look_for_loss(q, now);
+	fm_xq_look_for_loss(q, now);
 	return now + fm_xq_look(atomic_load(&q->edge_at), now);
+}
+
+/* Nothing tells whether the device has passed the last gate? Then it writes a word of its own. Not
+ * with a guard, which keeps account of what is written. */
+static void say_when_left(struct fm_xq *q)
+{
+	struct fm_gate_words w = words(q);
+	struct fm_xq_cold *x = q->cold;
+
+	if (x->pass == FM_PASS_SAID || atomic_load(&x->synced) >= x->told_by ||
+		q->level >= FM_LEVEL_RUNNING)
+		return;
+	w.progress = &q->slot->left;
+	if (q->ops->device_gate.write_fence(q->hwq, &w, FM_SLOT_LEFT / 2))
+		return;
+	x->pass = FM_PASS_UNKNOWN;
+	x->told_by = UINT64_MAX;
 }
 
 /* The last call in which the hwqueue can be used; later only the board tells how far it is. If
@@ -457,17 +473,20 @@ void fm_xq_device_close(struct fm_xq *q)
 	uint64_t now = fm_now();
 
 	q->cold->progress_at = now;
-	if (fm_xq_is_unfenced(q))
+	if (fm_xq_is_unfenced(q) || fm_xq_is_stopped(q))
 		fm_xq_device_place(q, false, now);
 	else if (fm_slot_pending(q->slot))
 		fence_in_order(q, now);
+	say_when_left(q);
 }
 
 uint64_t fm_xq_device_owes(const struct fm_xq *q)
 {
 	const struct fm_xq_cold *x = q->cold;
 
-	if (atomic_load(&x->synced) >= atomic_load(&q->slot->begun))
+	/* That all commands have finished is not enough: what the device writes comes behind them,
+	 * and would be taken for the progress of the queue that has the slot next. */
+	if (atomic_load(&x->synced) >= x->told_by)
 		return 0;
 	return x->pass == FM_PASS_SAID ? 2 * x->fenced : UINT64_MAX;
 }

@@ -7,6 +7,7 @@
 #include "segment.h"
 
 struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS];
+_Atomic uint64_t fm_est_late;
 
 /* A new kind takes a free place, or replaces another kind, in turn. */
 void fm_est_put(uint64_t key, uint64_t ns)
@@ -94,6 +95,8 @@ void fm_xq_learn(struct fm_xq *q, const uint64_t *key, unsigned n, uint64_t took
 		learn_unknown(q, key, kept, took, s, how);
 		return;
 	}
+	if (how != FM_AT_MOST && took > s.known_ns + s.known_ns / FM_EST_LATE_PART)
+		atomic_fetch_add_explicit(&fm_est_late, took - s.known_ns, memory_order_relaxed);
 	for (unsigned i = 0; i < kept; i++) {
 		struct fm_est *e = fm_est_find(fm_estimates, key[i]);
 		uint64_t old, fresh;

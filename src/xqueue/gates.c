@@ -45,14 +45,62 @@ void fm_xq_advance(struct fm_xq *q, uint64_t done, uint64_t now)
 
 static void reached(void *cookie, uint64_t now);
 
-bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns)
+/* Any thread. */
+static void segments_done(struct fm_xq_cold *x, uint64_t index)
+{
+	uint64_t seen = atomic_load(&x->segments_done);
+
+	while (seen < index && !atomic_compare_exchange_weak(&x->segments_done, &seen, index))
+		;
+}
+
+/* A queue has few trackers under way, and uses them again. A queue that is stopped may have many,
+ * and keeps only some of them when it has gone on. Lock held. */
+static struct fm_track *take_tracker(struct fm_xq_cold *x)
+{
+	struct fm_track *t = x->spare;
+
+	if (!t)
+		return malloc(sizeof(*t));
+	x->spare = t->next;
+	x->spares--;
+	return t;
+}
+
+static void give_tracker(struct fm_xq_cold *x, struct fm_track *t)
+{
+	if (x->spares == FM_XQ_SPARES) {
+		free(t);
+		return;
+	}
+	t->next = x->spare;
+	x->spare = t;
+	x->spares++;
+}
+
+/* Around calls that put something into the hwqueue. Either a callback that comes meanwhile sees
+ * that they are made, and opens the next gate itself, or what it has left is seen here. */
+static void enter_driver(struct fm_xq *q)
+{
+	atomic_store(&q->cold->in_driver, true);
+	if (atomic_load(&q->cold->reached))
+		fm_xq_open_alone(q, fm_now());
+}
+
+static void leave_driver(struct fm_xq *q)
+{
+	atomic_store(&q->cold->in_driver, false);
+}
+
+int fm_xq_track(struct fm_xq *q, uint64_t index, bool learns)
 {
 	struct fm_xq_cold *x = q->cold;
-	struct fm_track *t = q->ops->track ? malloc(sizeof(*t)) : NULL;
+	struct fm_track *t = q->ops->track ? take_tracker(x) : NULL;
+	int rc;
 
 	if (!t) {
-		x->segments_done = FM_MAX(x->segments_done, index);
-		return false;
+		segments_done(x, index);
+		return -ENOMEM;
 	}
 	t->q = q;
 	t->index = index;
@@ -63,108 +111,94 @@ bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns)
 	for (unsigned i = 0; learns && i < FM_MIN(t->n, (unsigned)FM_SEG_KEYS); i++)
 		t->key[i] = atomic_load_explicit(&q->seg_key[i], memory_order_relaxed);
 	x->tracks++;
-	x->track_index = FM_MAX(x->track_index, index);
 	atomic_fetch_add(&q->refs, 1);
-	if (q->ops->track(q->hwq, reached, t) == 0)
-		return true;
+	enter_driver(q);
+	rc = q->ops->track(q->hwq, reached, t);
+	leave_driver(q);
+	if (rc != -EBUSY)
+		x->track_index = FM_MAX(x->track_index, index);
+	if (!rc)
+		return 0;
 	x->tracks--;
-	x->segments_done = FM_MAX(x->segments_done, index);
+	if (rc != -EBUSY)
+		segments_done(x, index);
 	atomic_fetch_sub(&q->refs, 1);
-	free(t);
-	return false;
-}
-
-static int gate_push(struct fm_xq_cold *x, struct fm_xq_gate g)
-{
-	if (x->gate_n == x->gate_cap) {
-		size_t cap = x->gate_cap ? 2 * x->gate_cap : 16;
-		struct fm_xq_gate *ring = malloc(cap * sizeof(*ring));
-
-		if (!ring)
-			return -ENOMEM;
-		for (size_t i = 0; i < x->gate_n; i++)
-			ring[i] = x->gate[(x->gate_head + i) % x->gate_cap];
-		free(x->gate);
-		x->gate = ring;
-		x->gate_head = 0;
-		x->gate_cap = cap;
-	}
-	x->gate[(x->gate_head + x->gate_n++) % x->gate_cap] = g;
-	return 0;
-}
-
-/* Tells the board how far the hwqueue may get once the first `opened` gates are open. Lock held. */
-static void publish_released(struct fm_xq *q, size_t opened)
-{
-	struct fm_xq_cold *x = q->cold;
-	uint64_t front = opened < x->gate_n ? x->gate[(x->gate_head + opened) % x->gate_cap].before
-					    : UINT64_MAX;
-
-	/* A queue that is stopped in the middle of a command gets no further. */
-	if (x->interrupted)
-		front = FM_MIN(front, atomic_load(&q->slot->done));
-	atomic_store(&q->slot->released, front);
-}
-
-static void publish_gates(struct fm_xq *q)
-{
-	publish_released(q, 0);
-	atomic_store(&q->gates_pending, (uint32_t)q->cold->gate_n);
+	give_tracker(x, t);
+	return rc;
 }
 
 /* How many segments may be open ahead of the one that runs. If no other program waits, more may be:
  * then the device never waits for us, and a newcomer waits for a few segments once. */
-static unsigned lead(struct fm_client *c)
+static unsigned lead(struct fm_xq *q)
 {
+	struct fm_client *c = q->client;
 	bool contended = atomic_load_explicit(&c->board->contended, memory_order_relaxed);
+	unsigned alone = (FM_XQ_LEAD_ALONE + fm_xq_wide(q) - 1) / fm_xq_wide(q);
 
-	return contended ? c->set.lead : FM_MAX(c->set.lead, FM_XQ_LEAD_ALONE);
+	return contended ? c->set.lead : FM_MAX(c->set.lead, alone);
+}
+
+/* Opens the gates that are due; returns how many. With the lock of the XQueue or without. */
+static unsigned open_due(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+	bool stuck = !q->in_order && fm_sub_sat(now, x->progress_at) > FM_XQ_PATIENCE * q->spacing;
+	unsigned opened = 0;
+
+	while (fm_xq_may_run(q)) {
+		uint64_t due = fm_xq_ungated(q) || stuck ? UINT64_MAX : x->segments_done + lead(q);
+
+		if (!fm_ring_open(q, due, false))
+			break;
+		opened++;
+		stuck = false;
+	}
+	return opened;
+}
+
+/* The queue had come to rest at the gate: the segment behind it begins now. */
+static void goes_on(struct fm_xq *q, unsigned opened, uint64_t now)
+{
+	uint64_t none = 0;
+
+	XQ_TRACE(gates_passed, now, q, opened, fm_slot_pending(q->slot), 0);
+	q->cold->progress_at = now;
+	if (fm_slot_pending(q->slot) &&
+		atomic_compare_exchange_strong(&q->slot->busy_since, &none, now)) {
+		q->cold->segment_at = now;
+		XQ_TRACE(went_on, now, q, atomic_load(&q->slot->done), fm_slot_pending(q->slot), 0);
+	}
+	fm_turn_wake(q);
 }
 
 void fm_xq_open_gates(struct fm_xq *q, uint64_t now)
 {
+	unsigned opened = atomic_load(&q->gates_pending) ? open_due(q, now) : 0;
+
+	if (opened)
+		goes_on(q, opened, now);
+}
+
+void fm_xq_open_all(struct fm_xq *q)
+{
+	segments_done(q->cold, q->cold->gate_index);
+	while (fm_ring_open(q, UINT64_MAX, true))
+		;
+}
+
+/* A driver may call back while a gate is opened, in the same thread. Then the outer call goes on
+ * for the inner one. */
+void fm_xq_open_alone(struct fm_xq *q, uint64_t now)
+{
 	struct fm_xq_cold *x = q->cold;
-	struct fm_client *c = q->client;
-	bool ungated = fm_xq_ungated(q);
-	bool stuck = !q->in_order && now - x->progress_at > FM_XQ_PATIENCE * q->spacing;
-	size_t opened = 0;
+	unsigned calls = 1;
 
-	if (!fm_xq_may_run(q))
+	if (!fm_xq_opens_alone(q) || atomic_fetch_add(&x->alone, 1))
 		return;
-	while (x->gate_n) {
-		struct fm_xq_gate *g = &x->gate[x->gate_head];
-
-		if (!ungated && !stuck && g->index > x->segments_done + lead(c))
-			break;
-		/* Publish first, then look at the gate word once more: a scheduler that closes the
-		 * word and then reads that the queue is stalled can rely on it. */
-		publish_released(q, 1);
-		if (!fm_xq_may_run(q)) {
-			publish_released(q, 0);
-			break;
-		}
-		q->ops->host_gate.reactivate(q->hwq, g->token);
-		x->gate_head = (x->gate_head + 1) % x->gate_cap;
-		x->gate_n--;
-		opened++;
-		stuck = false;
-	}
-	if (!opened)
-		return;
-	publish_gates(q);
-	XQ_TRACE(gates_passed, now, q, opened, fm_slot_pending(q->slot), 0);
-	x->progress_at = now;
-	if (fm_slot_pending(q->slot)) {
-		uint64_t none = 0;
-
-		/* The queue had come to rest at the gate: the segment behind it begins now. */
-		if (atomic_compare_exchange_strong(&q->slot->busy_since, &none, now)) {
-			x->segment_at = now;
-			XQ_TRACE(went_on, now, q, atomic_load(&q->slot->done),
-				fm_slot_pending(q->slot), 0);
-		}
-	}
-	fm_turn_wake(q);
+	do {
+		fm_xq_open_gates(q, now);
+		calls = atomic_fetch_sub(&x->alone, calls) - calls;
+	} while (calls);
 }
 
 /* Takes over what callbacks left, oldest first. Returns how many references to drop. Lock held. */
@@ -189,12 +223,11 @@ static unsigned collect(struct fm_xq *q)
 			if (t->learns)
 				fm_xq_learn(q, t->key, t->n, fm_sub_sat(t->at, start),
 					t->exact ? FM_EXACT : FM_AT_MOST);
-			x->segments_done = FM_MAX(x->segments_done, t->index);
 			x->segment_at = FM_MAX(x->segment_at, t->at);
 		}
 		x->progress_at = FM_MAX(x->progress_at, t->at);
 		x->tracks--;
-		free(t);
+		give_tracker(x, t);
 	}
 	return n;
 }
@@ -264,7 +297,7 @@ void fm_xq_leave(struct fm_xq *q)
 /*
  * The device has reached a tracker. The next gate opens right here, in the driver's callback, so
  * that no thread must be woken between two segments. If the lock is taken, the thread that holds it
- * opens the gate (fm_xq_leave()).
+ * does the rest (fm_xq_leave()). But that thread may wait in the driver until the device goes on.
  */
 static void reached(void *cookie, uint64_t now)
 {
@@ -275,11 +308,14 @@ static void reached(void *cookie, uint64_t now)
 	atomic_fetch_add(&q->refs, 1);
 	t->at = now;
 	fm_xq_advance(q, t->done, now);
+	segments_done(q->cold, t->index);
 	t->next = atomic_load(&q->cold->reached);
 	while (!atomic_compare_exchange_weak(&q->cold->reached, &t->next, t))
 		;
 	if (pthread_mutex_trylock(&q->cold->lock) == 0)
 		fm_xq_leave(q);
+	else if (atomic_load(&q->cold->in_driver))
+		fm_xq_open_alone(q, now);
 	fm_xq_unref(q);
 }
 
@@ -288,29 +324,36 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 	struct fm_xq_cold *x = q->cold;
 	uint64_t index = x->gate_index + 1;
 	struct fm_xq_gate g = {.index = index, .before = fm_xq_mark(q)};
+	int rc;
 	FM_NO_CANCEL;
 
 	if (q->device_gates) {
 		fm_xq_device_place(q, curious, now);
 		return;
 	}
+	/* The segment goes on, and the next launch tries again. */
+	if (fm_xq_track(q, index, true) == -EBUSY)
+		return;
 	XQ_TRACE(segment_sealed, now, q, index,
 		atomic_load_explicit(&q->seg_n, memory_order_relaxed),
 		atomic_load_explicit(&q->seg_ns, memory_order_relaxed));
-	fm_xq_track(q, index, true);
 	x->gate_index = index;
 	atomic_store_explicit(&q->seg_ns, 0, memory_order_relaxed);
 	atomic_store_explicit(&q->seg_n, 0, memory_order_relaxed);
-	if (q->ops->host_gate.deactivate(q->hwq, &g.token))
+	if (fm_xq_is_widened(q))
+		fm_xq_set_interval(q);
+	enter_driver(q);
+	rc = q->ops->host_gate.deactivate(q->hwq, &g.token);
+	leave_driver(q);
+	if (rc)
 		return;
-	if (gate_push(x, g)) {
+	if (!atomic_load(&q->gates_pending))
+		x->progress_at = now;
+	if (fm_ring_push(q, g)) {
 		q->ops->host_gate.reactivate(q->hwq, g.token);
 		return;
 	}
-	if (x->gate_n == 1)
-		x->progress_at = now;
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
-	publish_gates(q);
 	XQ_TRACE(gate_placed, now, q, atomic_load_explicit(&q->slot->gates, memory_order_relaxed),
 		fm_slot_pending(q->slot), 0);
 	fm_xq_open_gates(q, now);
@@ -327,8 +370,7 @@ void fm_xq_note_rest(struct fm_xq *q, uint64_t now)
 	atomic_store(&q->slot->done_at, now);
 }
 
-/* The queue is stalled in the middle of a command. */
-static void note_stand(struct fm_xq *q)
+void fm_xq_note_stand(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 	uint64_t now = fm_now();
@@ -370,6 +412,11 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 	int rc;
 
 	x->shut_at = 0;
+	fm_xq_pad_asks(q, false);
+	if (x->padding) {
+		fm_xq_pad_ends(q, now);
+		x->interrupted = true; /* in the pad, or about to be */
+	}
 	/* If a gate closes and opens again, perhaps only the device sees it. */
 	if (!x->asked && !x->interrupted && !q->partly) {
 		x->stop_at = 0;
@@ -384,7 +431,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 		/* The segment's time does not include the time in which it was stopped. */
 		x->segment_at = FM_MAX(atomic_load(&q->edge_at), x->segment_at) +
 				fm_sub_sat(now, x->stood_at);
-		publish_gates(q);
+		fm_xq_publish_gates(q);
 		if (fm_slot_pending(q->slot))
 			atomic_store(&q->slot->busy_since, now);
 	}
@@ -426,6 +473,12 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		return FM_NEVER;
 	if (fm_xq_may_run(q))
 		return go_on(q, now);
+	if (FM_UNLIKELY(x->pad_able) && fm_xq_pads(q) && (x->padding || fm_xq_is_stopped(q)))
+		return fm_xq_pad(q, now);
+	if (x->padding) {
+		fm_xq_pad_ends(q, now);
+		x->asked = true;
+	}
 	/* Work that was told to stop comes to a gate, whatever is under way by then. */
 	if (x->interrupted || (!fm_slot_pending(q->slot) && !(x->asked && device)))
 		return FM_NEVER;
@@ -433,8 +486,9 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 		return look;
 	rc = q->ops->stop.interrupt(q->hwq);
 	x->asked |= rc == -EINPROGRESS || fm_xq_is_stopped(q);
+	fm_xq_pad_asks(q, (!rc || rc == -EALREADY) && fm_xq_is_stopped(q));
 	if (!rc)
-		note_stand(q);
+		fm_xq_note_stand(q);
 	if (device && rc == -EALREADY)
 		return look_once_more(q, now);
 	if (rc == -EAGAIN)

@@ -5,6 +5,7 @@
  * while its group may not run.
  */
 #include "progress.h"
+#include <errno.h>
 
 /* The work under way may wait for something that this very caller does next (set a user event, or
  * what a host function waits for). So this counts for how long callers have been held while nothing
@@ -32,7 +33,7 @@ static bool is_stopped(const struct fm_xq *q)
  * teach the estimates, the lock is dropped for a moment, to see whether the device has begun it. */
 static void seal(struct fm_xq *q)
 {
-	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS, ns;
+	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS, ns, index;
 	uint64_t most = atomic_load(&q->interval);
 	struct fm_xq_cold *x = q->cold;
 	bool learns = atomic_load(&q->seg_ns) > most || is_stopped(q) ||
@@ -41,9 +42,12 @@ static void seal(struct fm_xq *q)
 	if (learns)
 		fm_xq_reap(q);
 	ns = atomic_load(&q->seg_ns);
-	x->gate_index += ns > most ? 1 : FM_MAX(1u, (ns + part - 1) / part);
+	index = x->gate_index + (ns > most ? 1 : FM_MAX(1u, (ns + part - 1) / part));
+	/* The segment goes on, and the next launch tries again. */
+	if (fm_xq_track(q, index, learns) == -EBUSY)
+		return;
+	x->gate_index = index;
 	x->unsampled = learns ? 0 : x->unsampled;
-	fm_xq_track(q, x->gate_index, learns);
 	atomic_store(&q->seg_ns, 0);
 	atomic_store(&q->seg_n, 0);
 	if (most != UINT64_MAX)
@@ -152,8 +156,9 @@ void fm_xq_await_gates(struct fm_xq *q)
 		moved = done;
 		pthread_mutex_lock(&x->lock);
 		fm_xq_reap(q);
-		behind = !x->gone && (fm_xq_progress(q)->behind_gate(q) ||
-					     (q->steered && !run && fm_slot_pending(q->slot)));
+		behind = !x->gone &&
+			 (fm_xq_progress(q)->behind_gate(q) ||
+				 (q->steered && !run && !x->padding && fm_slot_pending(q->slot)));
 		fm_xq_leave(q);
 		if (!behind || (is_free && still >= FM_XQ_AWAIT_GATES_MOST))
 			break;

@@ -8,10 +8,17 @@
 
 void fm_xq_unref(struct fm_xq *q)
 {
+	struct fm_track *t, *next;
+
 	if (atomic_fetch_sub(&q->refs, 1) != 1)
 		return;
+	for (t = q->cold->spare; t; t = next) {
+		next = t->next;
+		free(t);
+	}
 	pthread_mutex_destroy(&q->cold->order);
 	pthread_mutex_destroy(&q->cold->lock);
+	pthread_mutex_destroy(&q->cold->gates);
 	free(q->cold->gate);
 	free(q->cold);
 	free(q);
@@ -21,24 +28,20 @@ void fm_xq_unref(struct fm_xq *q)
  * no command is behind them. So an idle queue of a stopped group can be retired. Lock held. */
 static void open_last_gates(struct fm_xq *q)
 {
-	struct fm_xq_cold *x = q->cold;
-
-	if (!q->closing || fm_slot_pending(q->slot))
-		return;
-	for (; x->gate_n; x->gate_n--) {
-		q->ops->host_gate.reactivate(q->hwq, x->gate[x->gate_head].token);
-		x->gate_head = (x->gate_head + 1) % x->gate_cap;
-	}
+	if (q->closing && !fm_slot_pending(q->slot))
+		fm_xq_open_all(q);
 }
 
-/* True if a closed queue is done, and what was stopped in its middle has gone on. From then on the
- * queue is gone; `passed` keeps whether everything that it launched is known to be over. Lock
- * held. */
+/* True if a closed queue is done, what was stopped in its middle has gone on, and no callback that
+ * opens gates without the lock is about to note that: the slot is another queue's soon. From then
+ * on the queue is gone; `passed` keeps whether everything that it launched is known to be over.
+ * Lock held. */
 static bool finished(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	x->gone = q->closing && fm_xq_progress(q)->told_all(q) && !fm_xq_is_stopped(q);
+	x->gone = q->closing && fm_xq_progress(q)->told_all(q) && !atomic_load(&x->alone) &&
+		  !fm_xq_is_stopped(q);
 	if (x->gone)
 		atomic_store(&x->passed, FM_MAX(atomic_load(&x->synced),
 						 fm_slot_progress(q->slot)) >= fm_xq_mark(q));
@@ -49,9 +52,11 @@ static bool finished(struct fm_xq *q)
  * stalled there, or is just going past. */
 static bool is_passed(const struct fm_client *c, unsigned slot)
 {
-	uint64_t progress = atomic_load(&c->board->slot[slot].progress);
+	const struct fm_slot *s = &c->board->slot[slot];
+	uint64_t progress = atomic_load(&s->progress);
 
-	return !c->owed[slot] || (!(progress & 1) && progress >= c->owed[slot]);
+	return !c->owed[slot] || atomic_load(&s->left) == FM_SLOT_LEFT ||
+	       (!(progress & 1) && progress >= c->owed[slot]);
 }
 
 static void retire(struct fm_xq *q)
@@ -89,6 +94,7 @@ static uint64_t shut_out(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 
+	fm_xq_open_alone(q, now);
 	if (!x->shut_out_at)
 		x->shut_out_at = now;
 	if (fm_xq_yield(q, false, now))
@@ -101,13 +107,14 @@ static bool lock_to_pump(struct fm_xq *q)
 {
 	uint64_t until;
 
-	if (!q->device_gates || atomic_load(&q->client->stop)) {
+	if ((!q->device_gates && !fm_xq_opens_alone(q)) || atomic_load(&q->client->stop)) {
+		fm_xq_open_alone(q, fm_now());
 		pthread_mutex_lock(&q->cold->lock);
 		return true;
 	}
 	if (!pthread_mutex_trylock(&q->cold->lock))
 		return true;
-	until = fm_now() + FM_XQ_LOCK_MOST;
+	until = fm_now() + (q->cold->shut_out_at ? FM_XQ_LOCK_MOST / 10 : FM_XQ_LOCK_MOST);
 	while (pthread_mutex_trylock(&q->cold->lock))
 		if (fm_now() > until)
 			return false;
@@ -128,25 +135,33 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	uint64_t next, look;
 	bool over, changes;
 
+	look = fm_xq_pad_prepare(q, now);
 	if (!lock_to_pump(q))
 		return shut_out(q, now);
 	fm_xq_leave(q);
 	if (!lock_to_pump(q))
 		return shut_out(q, now);
 	x->shut_out_at = 0;
+	if (fm_xq_is_widened(q))
+		fm_xq_set_interval(q);
 	fm_xq_reap(q);
-	look = fm_xq_interrupt(q, now);
+	look = FM_MIN(look, fm_xq_interrupt(q, now));
 	fm_xq_open_gates(q, now);
 	look = FM_MIN(look, fm_xq_device_reach(q, now));
 	next = FM_MIN(look, fm_xq_progress(q)->watch(q, now));
-	if (!q->in_order && x->gate_n && fm_xq_may_run(q))
+	if (!q->in_order && atomic_load(&q->gates_pending) && fm_xq_may_run(q))
 		next = FM_MIN(next, x->progress_at + (FM_XQ_PATIENCE + 1) * q->spacing);
 	changes = fm_xq_steer(q);
 	changes = fm_xq_yield(q, true, now) || changes;
+	next = FM_MIN(next, fm_xq_yield_look(q, now));
 	open_last_gates(q);
 	over = finished(q);
+	if (!over && q->closing && atomic_load(&x->alone))
+		next = FM_MIN(next, now + FM_XQ_LOOK);
 	fm_xq_leave(q);
 	fm_xq_tell_turn(q);
+	if (FM_UNLIKELY(x->looked))
+		x->looked(q->hwq);
 	if (changes)
 		fm_client_bell(q->client);
 	if (q->level < FM_LEVEL_QUEUED)
@@ -159,7 +174,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 void fm_xq_set_interval(struct fm_xq *q)
 {
 	uint64_t part = q->client->set.window_ns / FM_XQ_WINDOW_PARTS;
-	uint64_t interval = q->level < FM_LEVEL_QUEUED ? part : q->spacing;
+	uint64_t interval = q->level < FM_LEVEL_QUEUED ? part : q->spacing * fm_xq_wide(q);
 
 	atomic_store(&q->interval, fm_xq_ungated(q) ? UINT64_MAX : interval);
 	atomic_store(&q->seg_most, UINT32_MAX);
@@ -267,6 +282,7 @@ static int enter(struct fm_xq *q)
 	atomic_store(&q->slot->released, UINT64_MAX);
 	atomic_store(&q->slot->level, q->level);
 	atomic_store(&q->slot->hears, q->cold->turned != NULL);
+	atomic_store(&q->slot->domain, q->cold->domain);
 	fm_xq_set_interval(q);
 	fm_rest_enter(q);
 	fm_client_send_queue(c, q);
@@ -300,12 +316,16 @@ int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_con
 	fm_xq_set_level(q, choose_level(q->levels, wish));
 	q->cold = x;
 	x->turned = config->turned;
+	x->looked = config->looked;
+	x->domain = config->domain;
 	atomic_init(&q->refs, 1);
 	strncpy(q->device, config->device, sizeof(q->device) - 1);
 	pthread_mutex_init(&x->order, NULL);
 	fm_lock_rank(&x->order, XQ_ORDER);
 	pthread_mutex_init(&x->lock, NULL);
 	fm_lock_rank(&x->lock, XQ);
+	pthread_mutex_init(&x->gates, NULL);
+	fm_lock_rank(&x->gates, XQ_GATES);
 	rc = enter(q);
 	if (rc) {
 		fm_xq_unref(q);
@@ -353,6 +373,8 @@ int fm_xq_wait(struct fm_xq *q, uint64_t count, uint64_t timeout_ns)
 		pthread_mutex_lock(&x->lock);
 		fm_xq_progress(q)->look(q, count, now);
 		fm_xq_reap(q);
+		if (q->ops->track && !x->tracks && fm_xq_mark(q) >= count)
+			look = FM_MIN(look, FM_XQ_LOOK_MAX); /* it could not be tracked now */
 		fm_xq_leave(q);
 		if (atomic_load(&q->slot->done) >= count)
 			break;

@@ -63,11 +63,6 @@ void fm_xq_cover(struct fm_xq *q)
 	fm_xq_order_give(q);
 }
 
-static bool is_lost(const struct fm_xq *q)
-{
-	return q->ops->device_gate.lost && q->ops->device_gate.lost(q->hwq);
-}
-
 struct outlasting {
 	const struct fm_xq_outlast *how;
 	uint64_t seen_at, left; /* of the time that it may take while it runs */
@@ -80,7 +75,7 @@ static bool drained(struct fm_xq *q, const struct fm_xq_outlast *how, bool ask)
 
 	if (x->gone)
 		return atomic_load(&x->passed);
-	return !how->pending(q->hwq) || (ask && !q->closing && is_lost(q));
+	return !how->pending(q->hwq) || (ask && !q->closing && fm_xq_is_lost(q));
 }
 
 /* Is the wait over, or has the work been left to itself? */

@@ -13,6 +13,7 @@
  */
 #include "rest.h"
 #include "base/cancel.h"
+#include "early.h"
 #include "still.h"
 #include <errno.h>
 #include <sched.h>
@@ -36,7 +37,10 @@ struct fm_rests {
 int fm_rests_new(struct fm_client *c)
 {
 	c->rests = fm_lines(sizeof(*c->rests));
-	return c->rests ? 0 : -ENOMEM;
+	if (!c->rests)
+		return -ENOMEM;
+	fm_early_open(c);
+	return 0;
 }
 
 void fm_rests_free(struct fm_client *c)
@@ -315,6 +319,21 @@ unsigned fm_rest_call_begin(struct fm_client *c)
 	return at;
 }
 
+bool fm_rest_call_try(struct fm_client *c, unsigned *shard)
+{
+	struct shard *s;
+
+	*shard = SHARDS;
+	if (!fm_rest_able(c))
+		return true;
+	s = my_shard(c->rests, shard);
+	atomic_fetch_add(&s->inside, 1);
+	if (!is_missing(c))
+		return true;
+	atomic_fetch_sub(&s->inside, 1);
+	return false;
+}
+
 void fm_rest_miss(struct fm_client *c, bool waits)
 {
 	if (c->rests)
@@ -379,6 +398,7 @@ void fm_rest_exit(struct fm_client *c)
 	if (!c->rests)
 		return;
 	atomic_store(&c->rests->over, true);
+	fm_early_open(c);
 	while ((word = word_of(c)) && fm_now() < until)
 		if (state_of(word) != FM_REST_CLOSED || !open_word(c, word))
 			nanosleep(&nap, NULL);

@@ -83,6 +83,8 @@ bool fm_rest_is_over(const struct fm_client *c);
  * call.
  */
 unsigned fm_rest_call_begin(struct fm_client *c);
+/* The same, but it does not wait. False: memory is missing, and there is nothing to end. */
+bool fm_rest_call_try(struct fm_client *c, unsigned *shard);
 /* A thread waits somewhere else for memory that is missing, or no longer. */
 void fm_rest_miss(struct fm_client *c, bool waits);
 /* Does a thread wait because memory is missing? */

@@ -40,56 +40,75 @@ struct fm_xq_cold {
 				  tries to take this one */
 	pthread_mutex_t lock;  /* protects everything below except atomics; held over driver calls,
 				  never taken by their callbacks */
-	struct fm_xq_gate *gate; /* ring of closed gates */
+	pthread_mutex_t gates; /* protects the ring of closed gates (ring.c) */
+	struct fm_xq_gate *gate;
 	size_t gate_head, gate_n, gate_cap;
+	unsigned opening; /* that are out of the ring, and about to open */
+	/* in_driver: the thread that has `lock` may wait in the driver until the device goes on.
+	 * alone: calls of fm_xq_open_alone() that have not ended. */
+	_Atomic bool in_driver;
+	_Atomic unsigned alone;
 	uint64_t gate_index; /* of the last gate placed */
-	uint64_t segments_done;
-	uint64_t segment_at;  /* the running segment began: its gate opened, or the one before it
-				 ended */
-	uint64_t progress_at; /* last gate opened or tracker reached */
-	unsigned tracks;      /* under way */
-	uint64_t track_index; /* of the last one put in front of a segment */
-	uint64_t tail_at;     /* when to track the tail, 0: not due */
-	uint64_t tail_mark;   /* commands launched when that was last put off */
-	uint64_t launch_at;   /* since when it is put off for a launch under way; 0: it is not */
-	uint64_t held_still;  /* level 1: for how long callers were held and nothing finished, */
-	uint64_t held_done;   /* with this many done, */
-	uint64_t held_seen;   /* last looked at then */
-	unsigned holds;       /* level 1: callers that are held back */
-	bool interrupted;     /* level 3: it is stopped in the middle of a command, */
-	uint64_t stood_at;    /* since */
-	uint64_t stop_at;     /* asked to stop, or to go on; 0: not since the gate changed */
-	bool stop_open;       /* which of them */
-	bool asked;           /* it was asked to stop, or to go on once more */
-	uint64_t shut_at;     /* when its gate was seen closed; 0: it is not */
-	uint64_t guard_mark;  /* the last command that is too long to wait for (fm_xq_guard_from) */
-	bool gone;            /* the slot is another's, */
-	_Atomic bool passed;  /* and the device had finished everything, as the device or the driver
-				 had reported */
-	bool stopped;         /* what config.turned was last told */
-	_Atomic bool stands;  /* set by callbacks: ask the hwqueue whether it is stalled */
-	uint64_t fenced;      /* device gates: the device will write this progress */
-	bool fenced_by_gate;  /* and what writes it is a gate, */
-	enum fm_pass pass;    /* and this is how it is known that the gate was passed, */
+	_Atomic uint64_t segments_done;
+	_Atomic uint64_t segment_at;  /* the running segment began: its gate opened, or the one
+				 before it  ended */
+	_Atomic uint64_t progress_at; /* last gate opened or tracker reached */
+	unsigned tracks;              /* under way */
+	struct fm_track *spare;       /* that are not, */
+	unsigned spares;              /* so many */
+	uint64_t track_index;         /* of the last one put in front of a segment */
+	uint64_t tail_at;             /* when to track the tail, 0: not due */
+	uint64_t tail_mark;           /* commands launched when that was last put off */
+	uint64_t launch_at;  /* since when it is put off for a launch under way; 0: it is not */
+	uint64_t held_still; /* level 1: for how long callers were held and nothing finished, */
+	uint64_t held_done;  /* with this many done, */
+	uint64_t held_seen;  /* last looked at then */
+	unsigned holds;      /* level 1: callers that are held back */
+	_Atomic bool interrupted; /* level 3: it is stopped in the middle of a command, */
+	uint64_t stood_at;        /* since */
+	uint64_t stop_at;         /* asked to stop, or to go on; 0: not since the gate changed */
+	bool stop_open;           /* which of them */
+	bool asked;               /* it was asked to stop, or to go on once more */
+	uint64_t shut_at;         /* when its gate was seen closed; 0: it is not */
+	/* pad.c. pad_k, pad_able, pad_again are the agent's: on how many multiprocessors it could
+	 * pad as last told, whether it can, and when it is tried again. */
+	uint32_t domain;
+	_Atomic uint32_t pad_k;
+	_Atomic bool pad_able;
+	_Atomic uint64_t pad_again;
+	const char *pad_why; /* why not, as last counted */
+	bool pad_busy;       /* another pads, and that was counted */
+	bool padding;        /* it pads, */
+	uint64_t pad_at;     /* and is accounted for up to then */
+	uint64_t guard_mark; /* the last command that is too long to wait for (fm_xq_guard_from) */
+	bool gone;           /* the slot is another's, */
+	_Atomic bool passed; /* and the device had finished everything, as the device or the driver
+				had reported */
+	bool stopped;        /* what config.turned was last told */
+	_Atomic bool stands; /* set by callbacks: ask the hwqueue whether it is stalled */
+	uint64_t fenced;     /* device gates: the device will write this progress */
+	bool fenced_by_gate; /* and what writes it is a gate, */
+	enum fm_pass pass;   /* and this is how it is known that the gate was passed; */
+	uint64_t told_by;    /* once so many have finished, the device has written it */
 	_Atomic uint64_t synced; /* this many have finished, as the driver reported */
 	uint64_t seen_at_gate;   /* device gates: since when it has reported that it is at a closed
 				    one */
-	uint64_t asked_at; /* device gates: when the driver was last asked whether the device is
-			      lost */
+	uint64_t asked_at;       /* when the driver was last asked whether the device is lost */
 	uint64_t refused,
 		refused_at; /* the end of this many commands could not be queried, since */
 	void (*turned)(void *hwq, bool stopped, uint64_t now);
+	void (*looked)(void *hwq);
 	bool page_tried; /* device gates: was the page of strict mode made known to it? */
 	unsigned parts;  /* device gates: of a gate in two parts the first has been placed, */
 	uint64_t part_mark, part_begun; /* with this many commands in front of it, and begun */
-	uint64_t vague; /* this progress does not say for certain that the queue stands */
+	uint64_t vague; /* no progress up to this says for certain that the queue stands */
 	bool gave_up;   /* device gates: that end counts as reached, though it is not known */
 	struct fm_segment sample[FM_SEG_SAMPLES]; /* device gates: being timed, oldest first */
 	unsigned sample_head, sample_n;
 	bool sampling;        /* since the last gate */
 	unsigned unsampled;   /* segments since one was timed */
 	uint64_t sample_edge; /* the queue's edge_at then */
-	bool yields;          /* device gates: yield.c */
+	bool yields;          /* yield.c */
 	uint64_t yields_since, patience;
 	uint64_t still_seen, still_since, still_progress, still_done; /* it has not moved since */
 	uint64_t shut_out_at; /* the agent's: since when it could not take the lock; 0: it could */
@@ -143,13 +162,55 @@ static inline bool fm_xq_is_stopped(const struct fm_xq *q)
 /* A closed gate behind what was launched. */
 void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now); /* curious: device.c */
 void fm_xq_open_gates(struct fm_xq *q, uint64_t now);               /* those that are due */
-/* Puts a tracker behind what was launched: in front of segment `index`, or 0 at the tail. False if
- * that failed; then the segments before count as finished. */
-bool fm_xq_track(struct fm_xq *q, uint64_t index, bool learns);
+void fm_xq_open_all(struct fm_xq *q); /* nothing that counts is behind them */
+/* fm_xq_open_gates() without the lock, for threads that must not wait for it. */
+void fm_xq_open_alone(struct fm_xq *q, uint64_t now);
+static inline bool fm_xq_opens_alone(const struct fm_xq *q)
+{
+	return q->ops->host_gate.unlocked && q->level == FM_LEVEL_QUEUED;
+}
+/* Gates of this process that may be wide (hwqueue.h): is that so of this queue's, and how many
+ * times farther apart are they just now? */
+static inline bool fm_xq_is_widened(const struct fm_xq *q)
+{
+	return !q->device_gates && q->level >= FM_LEVEL_QUEUED && !q->steered &&
+	       (q->client->set.wide ? q->client->set.wide : q->ops->host_gate.wide) > 1;
+}
+static inline unsigned fm_xq_wide(const struct fm_xq *q)
+{
+	if (!fm_xq_is_widened(q) ||
+		atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES)
+		return 1;
+	return q->client->set.wide ? q->client->set.wide : q->ops->host_gate.wide;
+}
+/* ring.c. Any thread. fm_ring_open: opens the oldest gate, if it is of a segment up to that one,
+ * and the queue may run (or anyway). fm_ring_front: commands in front of the oldest; UINT64_MAX:
+ * none is closed. fm_ring_is_empty: and none is just being opened. */
+int fm_ring_push(struct fm_xq *q, struct fm_xq_gate g);
+bool fm_ring_open(struct fm_xq *q, uint64_t up_to, bool anyway);
+uint64_t fm_ring_front(struct fm_xq *q);
+bool fm_ring_is_empty(const struct fm_xq *q);
+/* Puts a tracker behind what was launched: in front of segment `index`, or 0 at the tail. 0;
+ * -EBUSY: not just now, and nothing has changed. With another negative errno the segments before
+ * count as finished. */
+int fm_xq_track(struct fm_xq *q, uint64_t index, bool learns);
 /* Level 3: stops the running command, or continues it, as the gate says. Returns when to call
  * again. A command is continued only by the agent, or by a thread of the program that resumes the
  * queue. */
 uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now);
+/* pad.c: a queue that is stopped in the middle of a command, and goes on beside the work for which
+ * it was stopped. fm_xq_pad_prepare: agent only, no lock: makes that possible as the board says;
+ * returns when to call again. fm_xq_pads: may it now? fm_xq_pad: one step of it; returns when to
+ * call again. fm_xq_pad_asks: the queue has been told to stop, or may go on; held: it stays where
+ * it is until restore() is called. fm_xq_pad_ends: it does not pad any more. */
+uint64_t fm_xq_pad_prepare(struct fm_xq *q, uint64_t now);
+bool fm_xq_pads(struct fm_xq *q);
+uint64_t fm_xq_pad(struct fm_xq *q, uint64_t now);
+void fm_xq_pad_asks(struct fm_xq *q, bool held);
+void fm_xq_pad_ends(struct fm_xq *q, uint64_t now);
+/* Level 3: the queue is stalled in the middle of a command. It gets as far as its gates let it. */
+void fm_xq_note_stand(struct fm_xq *q);
+void fm_xq_publish_gates(struct fm_xq *q);
 /* The queue has come to rest: the time until it goes on is charged to no queue. */
 void fm_xq_note_rest(struct fm_xq *q, uint64_t now);
 /* Takes over what trackers have reported, and queries those that the driver does not report. */
@@ -174,6 +235,13 @@ bool fm_xq_end_matters(struct fm_xq *q);
 /* progress.c: puts a tracker behind the last command, so that the end of what is under way is
  * noticed; returns when to look again. Lock held. */
 uint64_t fm_xq_watch_tail(struct fm_xq *q, uint64_t now);
+/* Has the device failed? fm_xq_look_for_loss: asks while nothing moves, and then counts everything
+ * as finished, since nobody will report it; returns when to look again. Lock held. */
+static inline bool fm_xq_is_lost(const struct fm_xq *q)
+{
+	return q->ops->lost && q->ops->lost(q->hwq);
+}
+uint64_t fm_xq_look_for_loss(struct fm_xq *q, uint64_t now);
 
 /* Call this before any thread can hear that this many commands have finished, from the device or
  * from us. Most launches come while more commands are under way than any query has covered. They
@@ -201,6 +269,8 @@ bool fm_xq_steer(struct fm_xq *q);
 /* yield.c: a queue that may run and does not move lets other queues of its process go on. Agent
  * only. Without the lock, yielding may begin but not end. True: the scheduler must look. */
 bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now);
+/* When to look again for that, where nothing else makes the agent look. */
+uint64_t fm_xq_yield_look(struct fm_xq *q, uint64_t now);
 /* Tell config.turned, if there is something to tell. No lock. */
 void fm_xq_tell_turn(struct fm_xq *q);
 /* The queue is no longer held. Lock held. */
@@ -218,7 +288,7 @@ static inline bool fm_xq_ungated(const struct fm_xq *q)
 static inline bool fm_xq_free(struct fm_xq *q)
 {
 	return fm_xq_may_run(q) || fm_xq_own_suspended(q) ||
-	       (q->device_gates && !fm_slot_waits(q->slot));
+	       (q->device_gates && !fm_slot_waits(q->slot) && !fm_xq_is_padding(q));
 }
 
 /* For a thread that waits until the queue moves. It must not wait for ever, since the queue may

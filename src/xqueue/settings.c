@@ -77,7 +77,9 @@ void fm_settings_read(struct fm_settings *s)
 			number("FERMATA_GUARD_US", 0, 1000000, FM_XQ_DEFAULT_GUARD / FM_US) * FM_US,
 		.spin_ns = number("FERMATA_SPIN_US", 0, 10000, 0) * FM_US,
 		.memory = number("FERMATA_MEMORY", 0, 1, 0),
+		.early = number("FERMATA_MEMORY_EARLY", 0, 1, 0),
 		.lead = (unsigned)number("FERMATA_LEAD", 0, 64, FM_XQ_DEFAULT_LEAD),
+		.wide = (unsigned)number("FERMATA_WIDE", 0, 1000, 0),
 		.level_wish = (enum fm_level)number("FERMATA_LEVEL", 1, 3, FM_LEVEL_NONE),
 	};
 	text("FERMATA_GROUP", s->group, sizeof(s->group));

@@ -41,7 +41,7 @@ bool fm_xq_steer(struct fm_xq *q)
 	if (atomic_load(&q->client->stop)) {
 		atomic_fetch_and(&q->held_by, (uint8_t)~FM_XQ_BY_PROGRAM);
 		atomic_store(hold, FM_HOLD_NONE);
-	} else if (atomic_load(hold) == FM_HOLD_GOES_ON && gate_open(q)) {
+	} else if (atomic_load(hold) == FM_HOLD_GOES_ON && (gate_open(q) || fm_xq_pads(q))) {
 		atomic_store(hold, FM_HOLD_NONE);
 	} else if (atomic_load(hold) == FM_HOLD_STOPS && fm_xq_stalled(q)) {
 		atomic_store(hold, FM_HOLD_RESTS);
@@ -76,7 +76,7 @@ int fm_xq_suspend(struct fm_xq *q)
 	device = q->device_gates;
 	if (!q->closing)
 		take_hold(q);
-	if (q->level >= FM_LEVEL_QUEUED && !device && !x->gate_n)
+	if (q->level >= FM_LEVEL_QUEUED && !device && !atomic_load(&q->gates_pending))
 		fm_xq_place_gate(q, false, now);
 	fm_xq_interrupt(q, now);
 	if (!device)

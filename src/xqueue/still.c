@@ -52,14 +52,12 @@ static bool at_device_gate(struct fm_xq *q)
 	struct fm_xq_cold *x = q->cold;
 	uint64_t says = atomic_load(&q->slot->progress);
 
-	return says & 1 && !x->parts && says != x->vague && !is_made_again(q);
+	return says & 1 && !x->parts && says > x->vague && !is_made_again(q);
 }
 
-static bool at_own_gate(const struct fm_xq *q, uint64_t done)
+static bool at_own_gate(struct fm_xq *q, uint64_t done)
 {
-	const struct fm_xq_cold *x = q->cold;
-
-	return x->interrupted || (x->gate_n && done >= x->gate[x->gate_head].before);
+	return q->cold->interrupted || done >= fm_ring_front(q);
 }
 
 /* Each caller that has begun a command waits in front of the driver. */

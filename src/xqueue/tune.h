@@ -35,7 +35,7 @@
 /* [time] An allocation for which the driver has no memory waits this long for others to make room.
  * Larger: it waits longer where they do not come to rest. The daemon answers at once if nobody can.
  */
-#define FM_ACCOUNT_ROOM_MOST (10 * FM_S)
+#define FM_ACCOUNT_ROOM_MOST (60 * FM_S)
 
 /* --- estimates --- */
 
@@ -43,6 +43,9 @@
 #define FM_EST_MIN UINT64_C(100)
 /* [times] An estimate changes by no more at once. Larger: it learns faster, and errs more. */
 #define FM_EST_RATIO_MOST 8
+/* [parts] A segment is late if it takes longer than its estimate by more than one part in so many.
+ * Larger: a device whose clock has fallen looks like one that waits for memory. */
+#define FM_EST_LATE_PART 4
 
 /* --- level 1: callers are held --- */
 
@@ -147,6 +150,14 @@
 /* [time] A queue that could not be told to stop just now, or that is to go on, is looked at no
  * sooner than this. */
 #define FM_XQ_STOP_LOOK_MIN (20 * FM_US)
+/* [time] While a queue pads, between looks of the agent. Larger: the pad is empty for longer
+ * between two segments. */
+#define FM_XQ_PAD_LOOK (50 * FM_US)
+/* [time] Two queues that pad on different numbers take turns with what they share: each makes it
+ * anew no sooner than this. */
+#define FM_XQ_PAD_MADE (100 * FM_MS)
+/* [time] What keeps a queue from padding just now is looked at again after this time. */
+#define FM_XQ_PAD_AGAIN (2 * FM_MS)
 /* [time] A queue that goes on is looked at again after this time, if it was not known yet whether
  * it needs help. */
 #define FM_XQ_STUCK_LOOK (10 * FM_MS)
@@ -167,6 +178,9 @@
  * longer. */
 #define FM_XQ_YIELD_STILL_MOST  FM_S
 #define FM_XQ_YIELD_STILL_LEAST (20 * FM_MS)
+/* [time] Between looks at a queue that may have to yield, and whose driver calls back. Larger: it
+ * yields later. Less than the next. */
+#define FM_XQ_YIELD_LOOK (20 * FM_MS)
 /* [time] If a queue was not looked at for this long, it is not known how long it has stood
  * still. */
 #define FM_XQ_YIELD_UNSEEN (50 * FM_MS)
@@ -185,9 +199,14 @@
  * second for 16 GiB, and copies as much again. */
 #define FM_REST_EXIT_MOST (10 * FM_S)
 
+/* [trackers] Kept by a queue, to use them again. Larger: fewer allocations when a queue
+ * has gone on that had many segments in the driver. */
+#define FM_XQ_SPARES 32
+
 /* --- the agent --- */
 
-/* [time] The agent tries for this long to get a queue's lock, which is usually free soon. */
+/* [time] The agent tries for this long to get a queue's lock, which is usually free soon. If it
+ * could not have it the last time, it tries for a tenth of that. */
 #define FM_XQ_LOCK_MOST (50 * FM_US)
 /* [time] Between two queries to the driver about queues that may only have something that orders
  * commands. */

@@ -62,10 +62,11 @@ static void enter(struct fm_xq *q)
  * is no gate in front of it. */
 static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now, bool *none)
 {
-	uint64_t interval = atomic_load(&q->interval), gates = atomic_load(&q->slot->gates);
+	uint64_t interval = atomic_load(&q->interval), gates;
 	bool curious = false, full, closed, device;
 
 	pthread_mutex_lock(&q->cold->lock);
+	gates = atomic_load(&q->slot->gates);
 	device = q->device_gates;
 	if (est > FM_XQ_LONG && est != UINT64_MAX)
 		atomic_store(
@@ -88,6 +89,8 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now, bool *none)
 	if ((full || closed || curious) && q->level >= FM_LEVEL_QUEUED)
 		fm_xq_place_gate(q, curious, now);
 	*none = closed && atomic_load(&q->slot->gates) == gates;
+	if (device && atomic_load(&q->slot->gates) != gates)
+		q->cold->told_by--; /* this command has begun, and comes behind the gate */
 	fm_xq_leave(q);
 	return est;
 }

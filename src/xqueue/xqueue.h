@@ -117,8 +117,9 @@ struct fm_est_set {
 	_Alignas(64) struct fm_est way[FM_EST_WAYS];
 };
 
-extern struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS]
-	__attribute__((visibility("hidden"))); /* of this process */
+extern struct fm_est_set fm_estimates[1 << FM_EST_SET_BITS] __attribute__((visibility("hidden")));
+/* ns by which segments that were timed took longer than their estimates, in all. */
+extern _Atomic uint64_t fm_est_late __attribute__((visibility("hidden"))); /* of this process */
 
 static inline struct fm_est_set *fm_est_set(struct fm_est_set *table, uint64_t key)
 {
@@ -202,7 +203,11 @@ struct fm_xq_config {
 	/* The agent calls this without a lock: the queue has work and is at rest because it may not
 	 * run; or that is over. It must not wait. May be NULL. */
 	void (*turned)(void *hwq, bool stopped, uint64_t now);
+	/* The agent calls this without a lock whenever it has looked at the queue: at least when a
+	 * gate has opened. It must not wait for the device. May be NULL. */
+	void (*looked)(void *hwq);
 	uint64_t interval_ns; /* a segment's device time unless something else sets it; 0: 500 us */
+	uint32_t domain;      /* as in the board */
 };
 
 /* 0; -ENOSPC when the board has no slot left: the queue then runs ungoverned. */
@@ -383,6 +388,12 @@ static inline bool fm_xq_is_first(struct fm_xq *q)
 {
 	return atomic_load_explicit(&q->slot->shares, memory_order_relaxed) == FM_SHARES_FIRST &&
 	       fm_xq_may_run(q);
+}
+
+/* It goes on beside more urgent work, although its gate is closed (pad.c). */
+static inline bool fm_xq_is_padding(const struct fm_xq *q)
+{
+	return atomic_load_explicit(&q->slot->padding, memory_order_relaxed);
 }
 
 /* Call this after the launch, also after a failed one (a command that never reached the driver

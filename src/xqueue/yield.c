@@ -13,9 +13,16 @@
  */
 #include "segment.h"
 
+/* Has it come to rest in the driver's queue, at a gate of either kind? */
+static bool is_at_gate(const struct fm_xq *q)
+{
+	return q->device_gates ? fm_slot_waits(q->slot)
+			       : q->level >= FM_LEVEL_QUEUED && fm_slot_stalled(q->slot);
+}
+
 static bool stands(const struct fm_xq *q)
 {
-	return q && q->device_gates && fm_slot_pending(q->slot) && fm_slot_waits(q->slot) &&
+	return q && fm_slot_pending(q->slot) && is_at_gate(q) &&
 	       atomic_load(atomic_load(&q->gate)) != FM_GATE_OPEN;
 }
 
@@ -55,6 +62,14 @@ static void learn(struct fm_xq_cold *x, uint64_t now)
 			     : FM_MIN(x->patience * 2, FM_XQ_YIELD_STILL_MOST);
 }
 
+uint64_t fm_xq_yield_look(struct fm_xq *q, uint64_t now)
+{
+	bool looks = !q->device_gates && q->level >= FM_LEVEL_QUEUED && fm_slot_pending(q->slot) &&
+		     fm_xq_may_run(q);
+
+	return looks && (q->cold->yields || somebody_stands(q)) ? now + FM_XQ_YIELD_LOOK : FM_NEVER;
+}
+
 bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
 {
 	uint64_t progress = atomic_load_explicit(&q->slot->progress, memory_order_acquire);
@@ -64,8 +79,8 @@ bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
 
 	x->still_seen = now;
 
-	if (!q->device_gates || !fm_slot_pending(q->slot) || !fm_xq_may_run(q) || unseen ||
-		progress != x->still_progress || done != x->still_done) {
+	if (q->level < FM_LEVEL_QUEUED || !fm_slot_pending(q->slot) || !fm_xq_may_run(q) ||
+		unseen || progress != x->still_progress || done != x->still_done) {
 		if (x->yields && !locked)
 			return false;
 		if (x->yields)

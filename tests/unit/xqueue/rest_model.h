@@ -49,6 +49,8 @@ enum fault {
 	HELD_LATE,       /* queues are held though the exit has opened */
 	LEAVE_LATE,      /* `leave` is closed though the exit has opened */
 	OPENS_UNMAPPED,  /* the rest ends before all is mapped */
+	HOLDS_AT_EXIT,   /* gates are told to wait for memory though the process exits */
+	EXIT_HOLDS,      /* the exit does not open for them */
 	FAULTS
 };
 
@@ -62,6 +64,7 @@ struct scenario {
 	bool calls;       /* a thread names an address */
 	bool exits;       /* the process exits at some time */
 	bool gives_up;    /* the mover may give up a rest that has not begun */
+	unsigned holds;   /* so often gates are told to wait for memory (xqueue/early.h) */
 	unsigned rests;
 };
 
@@ -79,6 +82,7 @@ struct state {
 	uint8_t t_at;                                         /* a call */
 	uint8_t m_at, m_q, m_begun, m_all, m_second, m_rests; /* the mover */
 	uint8_t x_at;                                         /* the exit */
+	uint8_t memory, h_at, h_holds; /* gates wait for memory; whoever says so */
 };
 
 static struct {
@@ -137,18 +141,20 @@ static bool rest_is_open(const struct state *s)
 	return s->word == OPEN || run.fault == GATES_ALONE;
 }
 
-/* The places of a gate: it says that it stands; waits for the gate, for `rest`; says that it goes
- * on; waits for `leave`. */
+/* The places of a gate: it says that it stands; waits for its memory, for the gate, for `rest`;
+ * says that it goes on; waits for `leave`. */
 static void device_at_gate(struct nexts *to, const struct state *s, unsigned i)
 {
 	const struct queue *q = &s->q[i];
 	bool moves = false;
 
-	if (q->at == 0 || q->at == 3)
+	if (q->at == 0 || q->at == 4)
 		moves = q->buffer == NONE;
 	else if (q->at == 1)
-		moves = reads(q) && !s->gate;
+		moves = reads(q) && (!s->memory || q->kind[0] != GATE);
 	else if (q->at == 2)
+		moves = reads(q) && !s->gate;
+	else if (q->at == 3)
 		moves = reads(q) && rest_is_open(s);
 	else
 		moves = run.fault == NO_LEAVE || run.fault == GATES_ALONE ||
@@ -156,12 +162,12 @@ static void device_at_gate(struct nexts *to, const struct state *s, unsigned i)
 	if (moves) {
 		struct queue *n = &next(to, s)->q[i];
 
-		if (q->at == 0 || q->at == 3)
+		if (q->at == 0 || q->at == 4)
 			n->buffer = (uint8_t)(2 * q->mark[0] + (q->at == 0));
-		if (q->at == 4)
+		if (q->at == 5)
 			pop(n);
 		else
-			n->at++;
+			n->at += q->at == 0 && !run.sc->holds ? 2 : 1;
 	}
 }
 

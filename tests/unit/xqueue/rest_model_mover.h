@@ -217,7 +217,7 @@ static void move(struct nexts *to, const struct state *s)
 
 /* --- the exit: fm_rest_exit() --- */
 
-enum { X_WAITS, X_OVER, X_LET_GO, X_DONE };
+enum { X_WAITS, X_MEMORY, X_OVER, X_LET_GO, X_DONE };
 
 static void an_exit(struct nexts *to, const struct state *s)
 {
@@ -232,6 +232,11 @@ static void an_exit(struct nexts *to, const struct state *s)
 	switch (s->x_at) {
 	case X_WAITS:
 		n->over = 1;
+		n->x_at = X_MEMORY;
+		return;
+	case X_MEMORY: /* fm_early_open() */
+		if (run.fault != EXIT_HOLDS)
+			n->memory = 0;
 		n->x_at = X_OVER;
 		return;
 	case X_OVER:
@@ -245,6 +250,40 @@ static void an_exit(struct nexts *to, const struct state *s)
 			n->q[i].held = 0;
 		n->lock = 0;
 		n->x_at = X_DONE;
+		return;
+	}
+}
+
+/* --- the mover, where the program starts early: fm_early_hold(), fm_early_open() --- */
+
+enum { H_ABLE, H_HOLD, H_LOOK, H_BACK, H_OPEN };
+
+static void an_early_start(struct nexts *to, const struct state *s)
+{
+	struct state *n;
+
+	/* Once the process exits it may never come again. */
+	if (!s->h_holds || (s->over && (s->h_at == H_ABLE || s->h_at == H_OPEN)))
+		return;
+	n = next(to, s);
+	n->h_at++;
+	switch (s->h_at) {
+	case H_HOLD:
+		n->memory = 1;
+		return;
+	case H_LOOK:
+		if (!s->over || run.fault == HOLDS_AT_EXIT)
+			n->h_at = H_OPEN;
+		return;
+	case H_BACK:
+		n->memory = 0;
+		return;
+	case H_OPEN:
+		n->memory = 0;
+		n->h_at = H_ABLE;
+		n->h_holds--;
+		return;
+	default:
 		return;
 	}
 }
@@ -272,6 +311,8 @@ static inline void successors(struct nexts *to, const struct state *s)
 		a_call(to, s);
 	move(to, s);
 	an_exit(to, s);
+	if (run.sc->holds)
+		an_early_start(to, s);
 	a_daemon(to, s);
 }
 
@@ -280,8 +321,8 @@ static inline void successors(struct nexts *to, const struct state *s)
 static inline bool is_end(const struct state *s)
 {
 	return run.sc->op[s->p_op] == END && s->m_at == M_DONE && s->word == OPEN && !s->hole &&
-	       !s->leave && !s->q[0].held && !s->q[1].held && !s->gate && !s->q[0].n &&
-	       !s->q[1].n && (!run.sc->calls || s->t_at == T_DONE) &&
+	       !s->leave && !s->memory && !s->q[0].held && !s->q[1].held && !s->gate &&
+	       !s->q[0].n && !s->q[1].n && (!run.sc->calls || s->t_at == T_DONE) &&
 	       (!run.sc->exits || s->x_at == X_DONE);
 }
 

@@ -13,6 +13,8 @@
 
 static struct {
 	struct fm_ledger *ledger;
+	struct fm_board *board;
+	_Atomic bool wishes; /* once the agent has announced that it sleeps */
 	_Atomic bool refuses, gone, silent;
 	_Atomic unsigned opened, bells;
 	_Atomic uint64_t limit; /* 0: none */
@@ -54,6 +56,7 @@ static int peer_open(struct fm_link **out, struct fm_client *c, const char *arg,
 	struct fm_board *board, int fd, const char *api)
 {
 	daemon_.ledger = fm_client_ledger(c);
+	daemon_.board = board;
 	if (daemon_.refuses)
 		return -ECONNREFUSED;
 	daemon_.gone = false;
@@ -86,6 +89,9 @@ static int peer_fd(const struct fm_link *l)
 
 static uint64_t peer_service(struct fm_link *l, uint64_t now)
 {
+	/* The message that says so is taken here. */
+	if (atomic_load(&daemon_.board->agent_sleeps) && atomic_exchange(&daemon_.wishes, false))
+		atomic_store(&daemon_.ledger->device[0].wish, (uint32_t)FM_MEM_OUT);
 	return daemon_.gone ? 0 : FM_NEVER;
 }
 
@@ -143,6 +149,20 @@ static void counts_by_kind(void **state)
 	assert_true(row->kind[FM_MEM_PLAIN] == 2 * GIB && row->kind[FM_MEM_PIN_SHARED] == GIB);
 	assert_true(row->peak == 8 * GIB + GIB / 2);
 	assert_true(claimed(c, b) == 0);
+}
+
+static void a_row_has_its_bus_from_the_start(void **state)
+{
+	struct fm_client *c = client();
+	int a = fm_account_device_at(c, "gpu:0", "0000:3b:00.0", GIB), b;
+
+	assert_string_equal(fm_account_row(c, a)->bus, "0000:3b:00.0");
+	fm_account_bus(c, a, "0000:3c:00.0");
+	assert_string_equal(fm_account_row(c, a)->bus, "0000:3b:00.0");
+	b = fm_account_device_at(c, "gpu:1", "../x", GIB);
+	assert_string_equal(fm_account_row(c, b)->bus, "");
+	fm_account_bus(c, b, "0000:3c:00.0");
+	assert_string_equal(fm_account_row(c, b)->bus, "0000:3c:00.0");
 }
 
 static void no_row_no_count(void **state)
@@ -287,6 +307,29 @@ static void a_silent_daemon_refuses_nothing(void **state)
 	assert_int_equal(fm_account_claim(c, dev, FM_MEM_PLAIN, 1), -ENOMEM);
 }
 
+/* It is asked for memory of the host chunk by chunk, while the program stands still. */
+static void a_silent_daemon_is_waited_for_once(void **state)
+{
+	struct fm_client *c = client();
+	int dev = device(c);
+	struct fm_ledger_device *row = fm_account_row(c, dev);
+	uint64_t begin = fm_now();
+
+	(void)state;
+	atomic_store(&row->host_may, 0);
+	for (uint64_t i = 1; i <= 10; i++)
+		assert_true(fm_account_host(c, dev, i * GIB));
+	assert_true(fm_now() - begin >= FM_S);
+	assert_true(fm_now() - begin < 12 * FM_S); /* not two seconds each */
+	/* It is asked when it has answered, and waited for when it has not. */
+	fm_ledger_host_allow(row, 11 * GIB);
+	fm_ledger_host_answer(row, atomic_load(&row->host_asks));
+	assert_true(fm_account_host(c, dev, 11 * GIB));
+	begin = fm_now();
+	assert_true(fm_account_host(c, dev, 12 * GIB));
+	assert_true(fm_now() - begin >= FM_S);
+}
+
 static bool allows_alone(struct fm_client *c, int dev)
 {
 	return atomic_load(&fm_account_row(c, dev)->allowed) == 3 * GIB;
@@ -411,10 +454,38 @@ static void threads_race_for_the_last_bytes(void **state)
 	assert_int_equal(fm_account_claim(c, 0, FM_MEM_PLAIN, THREADS / 2 * GIB), 0);
 }
 
+static _Atomic bool seen_wish;
+
+static void look_at_wish(struct fm_client *c)
+{
+	if (atomic_load(&fm_client_ledger(c)->device[0].wish) == FM_MEM_OUT)
+		atomic_store(&seen_wish, true);
+}
+
+/* The daemon's message comes when the agent has looked around and is about to sleep. */
+static void a_wish_that_comes_before_it_sleeps_is_seen(void **state)
+{
+	const struct fm_client_config config = {.api = "test",
+		.local = &peer_link,
+		.local_policy = "test",
+		.counts_memory = true,
+		.looked = look_at_wish};
+	struct fm_client *c = fm_client_get(&config);
+
+	(void)state;
+	eventually(daemon_.opened && atomic_load(&daemon_.board->agent_sleeps));
+	assert_int_equal(device(c), 0);
+	atomic_store(&daemon_.wishes, true);
+	fm_client_wake(c);
+	eventually(atomic_load(&seen_wish));
+	assert_false(atomic_load(&daemon_.wishes));
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(counts_by_kind),
+		cmocka_unit_test(a_row_has_its_bus_from_the_start),
 		cmocka_unit_test(no_row_no_count),
 		cmocka_unit_test(a_client_that_does_not_count_has_no_ledger),
 		cmocka_unit_test(its_own_limit_needs_no_daemon),
@@ -422,12 +493,14 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_daemon_says_what_is_allowed),
 		cmocka_unit_test(without_a_limit_a_daemon_is_asked_once),
 		cmocka_unit_test(a_silent_daemon_refuses_nothing),
+		cmocka_unit_test(a_silent_daemon_is_waited_for_once),
 		cmocka_unit_test(daemons_come_and_go),
 		cmocka_unit_test(a_child_does_not_count_in_its_parents_ledger),
 #ifndef NO_THREADS_AFTER_FORK
 		cmocka_unit_test(a_child_may_have_a_ledger_of_its_own),
 #endif
 		cmocka_unit_test(threads_race_for_the_last_bytes),
+		cmocka_unit_test(a_wish_that_comes_before_it_sleeps_is_seen),
 	};
 
 	return RUN_OWN_PROCESSES(tests, argc, argv);

@@ -366,6 +366,40 @@ static void test_what_comes_is_held(void **state)
 	what_comes(1);
 }
 
+static int no_part(void *hwq, const struct fm_gate_words *words, uint64_t finished, bool second)
+{
+	return 0;
+}
+
+/* What another thread launches between the two parts of a gate runs while the device says that it
+ * stands there. It does so at the first of several such gates, too. */
+static void test_launched_between_the_parts_of_gates(void **state)
+{
+	static struct fm_hw_ops ops;
+	struct fm_client *c = resting(WORDS);
+	struct fm_xq *q;
+
+	ops = fm_simq_word_ops;
+	ops.device_gate.part = no_part;
+	q = new_queue_by(&ops, false, 0);
+	pause_device();
+	for (unsigned i = 0; i < 2; i++) {
+		assert_true(fm_xq_part_begin(q));
+		launch(q, i);
+		fm_xq_part_end(q);
+	}
+	atomic_store(&q->slot->progress, 1); /* at the first */
+	for (unsigned i = 0; i < 10; i++)
+		assert_int_equal(fm_rest_begin(c, FM_NEVER, NULL), -EAGAIN);
+	w.pause = false;
+	come_to_rest(c);
+	assert_int_equal(w.n, 2);
+	assert_int_equal(fm_rest_end(c), 0);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	stop_device();
+}
+
 /* A queue that the program gives back takes nothing past its gates, though the device counts its
  * gates as open. */
 static void test_given_back_while_it_rests(void **state)
@@ -602,6 +636,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_what_comes_stands_at_device_gates),
 		cmocka_unit_test(test_what_comes_stands_at_own_gates),
 		cmocka_unit_test(test_what_comes_is_held),
+		cmocka_unit_test(test_launched_between_the_parts_of_gates),
 		cmocka_unit_test(test_given_back_while_it_rests),
 		cmocka_unit_test(test_given_back_and_not_over),
 		cmocka_unit_test(test_it_never_rests),

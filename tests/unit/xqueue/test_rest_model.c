@@ -124,6 +124,7 @@ static struct state first_state(void)
 	s.gate = run.sc->shut;
 	s.toggles = (uint8_t)run.sc->toggles;
 	s.m_rests = (uint8_t)run.sc->rests;
+	s.h_holds = (uint8_t)run.sc->holds;
 	s.q[0].made = 1;
 	for (unsigned i = 0; i < QUEUES; i++)
 		s.q[i].buffer = NONE;
@@ -179,6 +180,8 @@ static const struct scenario scenarios[] = {
 	{"an exit", .op = {LAUNCH0, LAUNCH0}, .exits = true, .rests = 2},
 	{"an exit, given up", .op = {LAUNCH0}, .calls = true, .exits = true, .gives_up = true,
 		.rests = 2},
+	{"early", .op = {LAUNCH0, LAUNCH0}, .toggles = 2, .holds = 1, .rests = 1},
+	{"early, an exit", .op = {LAUNCH0}, .exits = true, .holds = 2, .rests = 1},
 };
 #define SCENARIOS (sizeof(scenarios) / sizeof(scenarios[0]))
 
@@ -224,6 +227,8 @@ static const struct {
 	[EXIT_UNSEEN] = {"an exit is not seen", ends},
 	[HELD_LATE] = {"queues are held after the exit has opened", stuck},
 	[LEAVE_LATE] = {"`leave` is closed after the exit has opened", stuck},
+	[HOLDS_AT_EXIT] = {"gates wait for memory after the exit has opened", stuck},
+	[EXIT_HOLDS] = {"the exit does not open for them", stuck},
 	[OPENS_UNMAPPED] = {"it opens before all is mapped", opens},
 };
 

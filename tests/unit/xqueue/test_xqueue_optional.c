@@ -171,6 +171,46 @@ static void test_lost(void **state)
 	over(q);
 }
 
+/* The same of gates that this process opens: the queue counts as finished, and its gates open. */
+static void test_lost_behind_own_gates(void **state)
+{
+	struct fm_hw_ops own = model_reaped_ops();
+	struct fm_xq *q;
+
+	own.lost = model_lost;
+	q = start(own, 2);
+	warm_up(q);
+	atomic_store(&peer.board->contended, 1);
+	pause_device();
+	launch_all(q);
+	fm_client_wake(q->client);
+	usleep(2 * FM_XQ_GIVE_UP / 1000);
+	assert_int_equal(fm_slot_pending(q->slot), ALL);
+	assert_true(atomic_load(&q->gates_pending) > 0);
+	model.lost = true;
+	eventually(!fm_slot_pending(q->slot));
+	eventually(!atomic_load(&q->gates_pending));
+	over(q);
+}
+
+static void test_lost_at_level_1(void **state)
+{
+	struct fm_hw_ops own = model_reaped_ops();
+	struct fm_xq *q;
+
+	own.lost = model_lost;
+	q = start(own, 1);
+	atomic_store(&peer.board->contended, 1);
+	pause_device();
+	launch(q, 0);
+	fm_client_wake(q->client);
+	usleep(2 * FM_XQ_GIVE_UP / 1000);
+	assert_int_equal(fm_slot_pending(q->slot), 1);
+	model.lost = true;
+	eventually(!fm_slot_pending(q->slot));
+	over(q);
+}
+
 /* --- inner --- */
 
 static void test_gates_in_graphs(void **state)
@@ -325,6 +365,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_reap_when_the_device_looks_no_more),
 	cmocka_unit_test(test_no_track),
 	cmocka_unit_test(test_lost),
+	cmocka_unit_test(test_lost_behind_own_gates),
+	cmocka_unit_test(test_lost_at_level_1),
 	cmocka_unit_test(test_gates_in_graphs),
 	cmocka_unit_test(test_no_gates_in_graphs),
 	cmocka_unit_test(test_what_only_orders_is_work),

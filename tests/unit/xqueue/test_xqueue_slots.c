@@ -232,6 +232,52 @@ static void test_gate_behind_what_was_waited_for(void **state)
 	stop_device();
 }
 
+/* All commands have finished, and been waited for. What the device is yet to write behind them
+ * would be taken for the progress of the next queue. */
+static void test_word_behind_what_was_waited_for(void **state)
+{
+	struct fm_xq *q = begin(0);
+	unsigned slot = q->slot_index;
+
+	launch(q, 0);
+	assert_int_equal(fm_simq_ops.sync(q->hwq), 0);
+	stand(q);
+	assert_int_equal(fm_xq_wait(q, 1, 0), -ETIMEDOUT); /* asks the device for its word */
+	assert_int_equal(LOCKED(q, uint64_t, fenced), 1);
+	fm_xq_synced(q, 1);
+	close_untold(q, 0);
+	assert_int_equal(model.orphaned, 0);
+	serves(slot, false);
+	w.pause = false;
+	eventually(atomic_load(&peer.board->slot[slot].progress) == 2);
+	serves(slot, true);
+	stop_device();
+}
+
+/* Nothing tells whether a gate was passed that writes what was written before. So when the queue is
+ * closed the device is to write that it has left the slot. */
+static void test_device_says_that_it_has_left(void **state)
+{
+	struct fm_xq *q = begin(0);
+	unsigned slot = q->slot_index;
+
+	launch(q, 0);
+	wait_all(q);
+	eventually(LOCKED(q, uint64_t, fenced) == 1 && atomic_load(&q->slot->progress) == 2);
+	stand(q);
+	fm_xq_order_take(q);
+	fm_xq_gate_in_order(q);
+	fm_xq_order_give(q);
+	assert_int_equal(LOCKED(q, enum fm_pass, pass), FM_PASS_SEEN);
+	atomic_store(&q->cold->synced, 1);
+	close_untold(q, 0);
+	serves(slot, false);
+	w.pause = false;
+	eventually(atomic_load(&peer.board->slot[slot].left) == FM_SLOT_LEFT);
+	serves(slot, true);
+	stop_device();
+}
+
 /* Where the device says that it has passed the last gate the slot serves again from then on. */
 static void test_slot_serves_again(void **state)
 {
@@ -344,6 +390,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_two_gates_at_one_place),
 	cmocka_unit_test(test_gate_that_was_waited_for),
 	cmocka_unit_test(test_gate_behind_what_was_waited_for),
+	cmocka_unit_test(test_word_behind_what_was_waited_for),
+	cmocka_unit_test(test_device_says_that_it_has_left),
 	cmocka_unit_test(test_slot_serves_again),
 	cmocka_unit_test(test_stands_at_the_last_gate),
 	cmocka_unit_test(test_gates_in_graphs),

@@ -95,7 +95,7 @@ static inline struct fm_hw_ops model_ops(void)
 	ops.quiesce = model_quiesce;
 	ops.device_gate.write_fence = model_write_fence;
 	ops.device_gate.inner = model_inner;
-	ops.device_gate.lost = model_lost;
+	ops.lost = model_lost;
 	ops.stop = fm_simq_ops.stop;
 	ops.guardian = (struct fm_guardian_ops){.unfenced = model_unfenced,
 		.max_unfenced = model_max_unfenced,
