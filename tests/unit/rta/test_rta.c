@@ -436,6 +436,62 @@ static void names(void **state)
 	assert_null(fm_gedf_charge_name(FM_GEDF_CHARGES));
 }
 
+static bool on_device(int64_t a, int64_t b, uint32_t slots, int64_t decision)
+{
+	/* Ten chunks each, of 100. */
+	const struct fm_gedf_task task[] = {{1000, a}, {1000, b}};
+	const struct fm_gedf_gpu gpu = {slots, 100, decision};
+	bool ok;
+
+	assert_int_equal(fm_gedf_gpu_schedulable(task, 2, &gpu, &ok), 0);
+	return ok;
+}
+
+static void gedf_on_a_device(void **state)
+{
+	const struct fm_gedf_task task = {INT64_MAX / 2, INT64_MAX / 4};
+	struct fm_gedf_gpu gpu = {1, 1, 3};
+	bool ok;
+
+	/* 1100 of its own, and of the other's 100 and two decisions: 1220 to the first deadline. */
+	assert_true(on_device(1220, 1000000, 1, 10));
+	assert_false(on_device(1219, 1000000, 1, 10));
+	/* 1100 / 3000 + 1100 / 1736.8; nobody is later than the last. */
+	assert_true(on_device(3000, 1737, 1, 10));
+	assert_false(on_device(3000, 1736, 1, 10));
+	/* Without charges, and with equal deadlines, it is EDF. */
+	assert_true(on_device(2000, 2000, 1, 0));
+	assert_false(on_device(2000, 2000, 1, 1));
+	/* Two slots: each has one, but twice the chunk and its decisions are charged to the first.
+	 */
+	assert_true(on_device(1341, 1000000, 2, 10));
+	assert_false(on_device(1340, 1000000, 2, 10));
+	assert_int_equal(fm_gedf_gpu_schedulable(&task, 1, &gpu, &ok), -EOVERFLOW);
+	gpu.chunk = 0;
+	assert_int_equal(fm_gedf_gpu_schedulable(&task, 1, &gpu, &ok), -EINVAL);
+	gpu = (struct fm_gedf_gpu){0, 1, 1};
+	assert_int_equal(fm_gedf_gpu_schedulable(&task, 1, &gpu, &ok), -EINVAL);
+}
+
+/* Of these the second task misses a deadline, in simulation: the third one's chunks keep one slot
+ * while the first one, again and again, takes the other. Tests by interference pass them. */
+static void displaced_on_a_device(void **state)
+{
+	static const struct {
+		struct fm_gedf_task task[3];
+		int64_t chunk;
+	} known[] = {
+		{{{5, 26}, {437, 450}, {732, 8608}}, 5}, {{{9, 33}, {466, 489}, {543, 8089}}, 10}};
+
+	for (size_t i = 0; i < FM_ARRAY_LEN(known); i++) {
+		const struct fm_gedf_gpu gpu = {2, known[i].chunk, 0};
+		bool ok = true;
+
+		assert_int_equal(fm_gedf_gpu_schedulable(known[i].task, 3, &gpu, &ok), 0);
+		assert_false(ok);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -452,6 +508,8 @@ int main(void)
 		cmocka_unit_test(steps_of_edf_miss_nothing),
 		cmocka_unit_test(charges_cost),
 		cmocka_unit_test(names),
+		cmocka_unit_test(gedf_on_a_device),
+		cmocka_unit_test(displaced_on_a_device),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A set of tasks that orders itself: what decides which task's next chunk runs, as text over a
+ * memory that the including file brings along. Processors bring it in host.c, and the model check
+ * in tests/unit/gpusched one that stops at each access.
+ *
+ * What is to be there before this text is included:
+ *   FM_GS_LANE, FM_GS_LANES, FM_GS_SYNC
+ *		the lane's number and their number; what they wrote is seen by all
+ *   FM_GS_LOAD(p), FM_GS_STORE(p, v)
+ *		of words that several sides use, in one order for all; of the lane that does it
+ *   FM_GS_ADD(p, v), FM_GS_SWAP(p, v)
+ *		likewise, but once for all lanes, which all get the old value
+ *   FM_GS_SAME(x)	that of lane 0
+ *   FM_GS_FIRST(n, key, i), FM_GS_SUM(x), FM_GS_LEAST(x)
+ *		over the lanes; i of n tasks, n for none
+ *   FM_GS_NOW		ns, on the clock of the set's times
+ *   FM_GS_CLZ(x)	leading zeros of 64 bits
+ *   FM_GS_PARKED(g)	may no gate be opened? The word `park' alone, unless it is defined
+ *   FM_GS_TELL(g, heard)
+ *		after each decision, by all lanes: for readers that do not reach the words. May be
+ *left out
+ *
+ * Each task has a stream, and each chunk of its jobs stands there behind a gate, which is open for
+ * as many chunks as the word `gate` says. News is stored into a word of its own (a release into
+ * `rung`, a chunk's end into `ended`, more chunks in a stream into `queued`), and then fm_gs_kick()
+ * is called. The call that gets the turn is the decider. Another call returns at once, because the
+ * decider looks again. So nothing waits, no news is lost, and nothing needs to be resident.
+ *
+ * Memory order. `bell` and `turn` are read and written by sequentially consistent operations, of
+ * system scope on a device. A call with news adds to `bell` before it tries `turn`; the decider
+ *lets go of `turn` before it reads `bell` again. One of the two sees the other. The decider's
+ *fields are plain memory: `turn` is their lock.
+ *
+ * Park. While `park` is set no gate is opened. A decision that has already read it as 0 may still
+ * open gates, up to the number of slots; what is open runs to its chunk's end.
+ *
+ * Owns: the words of a set, which the engine has allocated, zeroed and described.
+ * Locks: `turn`, a word; tried, never waited for, except by fm_gs_host_enter().
+ * Threads: any, at any time; the end of a task's chunk, and what is queued, by one at a time.
+ */
+#pragma once
+#include "words.h"
+
+#ifndef FM_GS_TELL
+#define FM_GS_TELL(g, heard) ((void)0)
+#endif
+#ifndef FM_GS_PARKED
+#define FM_GS_PARKED(g) FM_GS_LOAD(&(g)->park)
+#endif
+
+static inline bool fm_gs_waits(const struct fm_gs_task *t)
+{
+	return t->accepted != t->done;
+}
+
+static inline bool fm_gs_runs(const struct fm_gs_task *t)
+{
+	return t->gate != t->seen_ended;
+}
+
+/* Which bucket a time is in, and the last value of one. */
+static inline uint32_t fm_gs_bucket(uint64_t ns)
+{
+	uint32_t exp;
+
+	if (ns >> FM_GS_BITS == 0)
+		return (uint32_t)ns;
+	exp = 63 - FM_GS_BITS - (uint32_t)FM_GS_CLZ(ns);
+	return (exp << FM_GS_BITS) + (uint32_t)(ns >> exp);
+}
+
+static inline uint64_t fm_gs_bucket_last(uint32_t bucket)
+{
+	uint32_t exp = bucket >> FM_GS_BITS ? (bucket >> FM_GS_BITS) - 1 : 0;
+
+	return (((uint64_t)bucket - (exp << FM_GS_BITS) + 1) << exp) - 1;
+}
+
+/* One more job, released at that time. */
+static inline void fm_gs_accept(struct fm_gs *g, struct fm_gs_task *t, uint64_t at)
+{
+	if (!fm_gs_waits(t))
+		t->vtime = t->vtime > g->vtime ? t->vtime : g->vtime;
+	t->release[t->accepted % FM_GS_BACKLOG] = at;
+	t->accepted++;
+	t->stats.released++;
+}
+
+/* `count` more, of which the first is released at `at`, and the others each `step` later. */
+static inline void fm_gs_release(
+	struct fm_gs *g, struct fm_gs_task *t, uint64_t count, uint64_t at, uint64_t step)
+{
+	uint64_t room = FM_GS_BACKLOG - (t->accepted - t->done);
+	uint64_t taken = t->is_off ? 0 : count < room ? count : room;
+
+	for (uint64_t i = 0; i < taken; i++)
+		fm_gs_accept(g, t, at + i * step);
+	t->stats.dropped = fm_gs_add(t->stats.dropped, count - taken);
+}
+
+/* The device time that a job is expected to need: what was said, or the longest one before, or half
+ * of its deadline. */
+static inline uint64_t fm_gs_need(const struct fm_gs_task *t)
+{
+	if (t->wcet)
+		return t->wcet;
+	return t->longest ? t->longest : t->deadline / 2;
+}
+
+static inline struct fm_gs_job fm_gs_first(const struct fm_gs_task *t)
+{
+	struct fm_gs_job j = {.release = t->release[t->done % FM_GS_BACKLOG],
+		.need = fm_gs_need(t),
+		.used = t->used,
+		.vtime = t->vtime,
+		.priority = t->priority};
+
+	j.deadline = t->deadline ? fm_gs_add(j.release, t->deadline) : FM_GS_NEVER;
+	return j;
+}
+
+static inline void fm_gs_complete(struct fm_gs_task *t, uint64_t now)
+{
+	struct fm_gs_job j = fm_gs_first(t);
+	uint64_t response = fm_gs_sub(now, j.release);
+
+	t->stats.done++;
+	t->stats.missed += now > j.deadline;
+	t->stats.overruns += t->wcet && t->used > t->wcet;
+	t->stats.response[fm_gs_bucket(response)]++;
+	if (response > t->stats.response_max)
+		t->stats.response_max = response;
+	if (t->used > t->longest)
+		t->longest = t->used;
+	t->used = t->chunk = 0;
+	FM_GS_STORE(&t->done, t->done + 1);
+}
+
+/* What has ended of a task, and what it was told by its engine. */
+static inline void fm_gs_take_ends(const struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
+{
+	uint64_t ended = FM_GS_LOAD(&t->ended), ns;
+
+	t->in_stream = FM_GS_LOAD(&t->queued);
+	t->is_off = FM_GS_LOAD(&t->off) != 0;
+	if (ended != t->seen_ended && fm_gs_runs(t)) {
+		t->seen_ended++; /* whatever the word says: one gate was open */
+		ns = fm_gs_sub(now, fm_gs_add(t->opened_at, g->gap));
+		t->used = fm_gs_add(t->used, ns);
+		t->stats.device_ns = fm_gs_add(t->stats.device_ns, ns);
+		t->vtime = fm_gs_add(t->vtime, fm_gs_virtual(ns, t->weight));
+		if (++t->chunk == t->chunks)
+			fm_gs_complete(t, now);
+	}
+}
+
+/* Jobs that other tasks release: the k-th, when each of these has completed its k-th. */
+static inline void fm_gs_take_after(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
+{
+	uint64_t least = FM_GS_NEVER, done;
+
+	for (uint32_t i = 0; i < t->n_after; i++) {
+		done = g->task[g->after[t->first_after + i]].done;
+		least = done < least ? done : least;
+	}
+	if (!t->n_after || least == t->seen_after)
+		return;
+	fm_gs_release(g, t, least - t->seen_after, now, 0);
+	t->seen_after = least;
+}
+
+static inline void fm_gs_take_period(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
+{
+	uint64_t count;
+
+	if (t->next > now)
+		return;
+	count = (now - t->next) / t->period + 1;
+	fm_gs_release(g, t, count, t->next, t->period);
+	t->next += count * t->period;
+}
+
+static inline void fm_gs_take_releases(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
+{
+	uint64_t rung = FM_GS_LOAD(&t->rung);
+
+	if (rung != t->seen_rung) {
+		fm_gs_release(g, t, rung - t->seen_rung, now, 0);
+		t->seen_rung = rung;
+	}
+	fm_gs_take_after(g, t, now);
+	if (t->next != FM_GS_NEVER)
+		fm_gs_take_period(g, t, now);
+	/* Of a task that is off nothing waits, once its chunk has ended. */
+	if (t->is_off && fm_gs_waits(t) && !fm_gs_runs(t)) {
+		t->stats.dropped = fm_gs_add(t->stats.dropped, t->accepted - t->done);
+		t->stats.released -= t->accepted - t->done;
+		t->accepted = t->done;
+		t->used = t->chunk = 0;
+	}
+}
+
+/* The ready task that comes first; n if there is none. One lane looks at each FM_GS_LANES-th. */
+static inline uint32_t fm_gs_pick(const struct fm_gs *g, uint64_t now)
+{
+	struct fm_gs_key best = {FM_GS_NEVER, FM_GS_NEVER};
+	uint32_t at = g->n;
+
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
+		const struct fm_gs_task *t = &g->task[i];
+		struct fm_gs_job j;
+		struct fm_gs_key key;
+
+		if (!fm_gs_waits(t) || fm_gs_runs(t) || t->in_stream == t->gate)
+			continue;
+		j = fm_gs_first(t);
+		key = fm_gs_key(g->policy, &j, now);
+		if (at == g->n || fm_gs_before(&key, i, &best, at)) {
+			best = key;
+			at = i;
+		}
+	}
+	return FM_GS_FIRST(g->n, best, at);
+}
+
+static inline void fm_gs_open(struct fm_gs *g, uint32_t i, uint64_t now)
+{
+	struct fm_gs_task *t = &g->task[i];
+
+	t->opened_at = now;
+	g->running++;
+	g->opened++;
+	FM_GS_STORE(&t->gate, t->gate + 1);
+}
+
+static inline void fm_gs_sums(struct fm_gs *g)
+{
+	uint64_t pending = 0, wake = FM_GS_NEVER, vtime = FM_GS_NEVER;
+	uint32_t running = 0;
+
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
+		const struct fm_gs_task *t = &g->task[i];
+
+		running += fm_gs_runs(t);
+		pending += t->accepted - t->done;
+		wake = t->next < wake ? t->next : wake;
+		if (fm_gs_waits(t))
+			vtime = t->vtime < vtime ? t->vtime : vtime;
+	}
+	running = (uint32_t)FM_GS_SUM(running);
+	pending = FM_GS_SUM(pending);
+	wake = FM_GS_LEAST(wake);
+	vtime = FM_GS_LEAST(vtime);
+	if (FM_GS_LANE)
+		return;
+	g->running = running;
+	if (vtime != FM_GS_NEVER && vtime > g->vtime)
+		g->vtime = vtime;
+	FM_GS_STORE(&g->pending, pending);
+	FM_GS_STORE(&g->wake, wake);
+}
+
+/* Gates are opened for as long as there is a free slot and a ready task. */
+static inline void fm_gs_fill(struct fm_gs *g, uint64_t now)
+{
+	uint32_t i;
+
+	while (g->running < g->slots) {
+		i = fm_gs_pick(g, now);
+		if (i == g->n)
+			break;
+		if (!FM_GS_LANE)
+			fm_gs_open(g, i, now);
+		FM_GS_SYNC;
+	}
+}
+
+/* One decision, with the turn. */
+static inline void fm_gs_decide(struct fm_gs *g)
+{
+	uint64_t now = FM_GS_SAME(FM_GS_NOW), ns;
+	bool drain = FM_GS_SAME(FM_GS_LOAD(&g->drain)) != 0;
+
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
+		fm_gs_take_ends(g, &g->task[i], now);
+	FM_GS_SYNC;
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
+		if (drain)
+			g->task[i].next = FM_GS_NEVER;
+		fm_gs_take_releases(g, &g->task[i], now);
+	}
+	FM_GS_SYNC;
+	fm_gs_sums(g);
+	FM_GS_SYNC;
+	if (!FM_GS_SAME(FM_GS_PARKED(g)))
+		fm_gs_fill(g, now);
+	if (FM_GS_LANE)
+		return;
+	ns = fm_gs_sub(FM_GS_NOW, now);
+	g->decisions++;
+	g->decision_ns += ns;
+	g->decision_max = ns > g->decision_max ? ns : g->decision_max;
+}
+
+/* A decision about all that the bell told until now. Returns whether it has told more since. */
+static inline bool fm_gs_hear(struct fm_gs *g, uint64_t *heard)
+{
+	*heard = FM_GS_SAME(FM_GS_LOAD(&g->bell));
+	fm_gs_decide(g);
+	if (!FM_GS_LANE)
+		FM_GS_STORE(&g->decided, *heard);
+	FM_GS_TELL(g, *heard);
+	return FM_GS_SAME(FM_GS_LOAD(&g->bell)) != *heard;
+}
+
+/* Lets go; true: there was news meanwhile, and somebody must try for the turn again. */
+static inline bool fm_gs_leave(struct fm_gs *g, uint64_t heard)
+{
+	FM_GS_SWAP(&g->turn, 0);
+	return FM_GS_SAME(FM_GS_LOAD(&g->bell)) != heard;
+}
+
+static inline bool fm_gs_try(struct fm_gs *g)
+{
+	uint64_t heard;
+
+	if (FM_GS_SWAP(&g->turn, 1))
+		return false;
+	while (fm_gs_hear(g, &heard))
+		;
+	return fm_gs_leave(g, heard);
+}
+
+/* There is news. */
+static inline void fm_gs_kick(struct fm_gs *g)
+{
+	FM_GS_ADD(&g->bell, 1);
+	while (fm_gs_try(g))
+		;
+}
+
+/* The end of the chunk that runs: the last that its stream does of it. */
+static inline void fm_gs_end(struct fm_gs *g, uint32_t task)
+{
+	FM_GS_ADD(&g->task[task].ended, 1);
+	fm_gs_kick(g);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* gpu_model.h explored: nothing is wrong, and each planted fault is found. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "gpu_model.h"
+#include <stdio.h>
+
+static const struct scenario scenarios[] = {
+	{"two releases of one task", 1, 1, {2, 0, 0}, {{RELEASE0}, {RELEASE0}}},
+	{"two tasks at once", 2, 1, {1, 1, 1}, {{RELEASE0}, {RELEASE1}}},
+	{"chunks", 1, 2, {2, 2, 0}, {{RELEASE0}, {RELEASE1}}},
+	{"a refill", 2, 1, {0, 1, 0}, {{RELEASE0, RELEASE1}, {REFILL0}}},
+	{"a park", 1, 1, {1, 1, 0}, {{RELEASE0, RELEASE1}, {PARK, UNPARK}}},
+	{"three tasks", 2, 1, {1, 1, 1}, {{RELEASE0, RELEASE1, RELEASE2}}},
+	/* With FERMATA_TEST_LONG=1, of some million states: */
+	{"three tasks and a park", 2, 1, {1, 1, 1},
+		{{RELEASE0, RELEASE1, RELEASE2}, {PARK, UNPARK}}},
+	{"a refill and a park", 2, 1, {0, 1, 0}, {{RELEASE0, RELEASE1}, {REFILL0}, {PARK, UNPARK}}},
+};
+#define SHORT 6
+
+static unsigned scenarios_here(void)
+{
+	const char *said = getenv("FERMATA_TEST_LONG");
+
+	return said && *said == '1' ? sizeof(scenarios) / sizeof(scenarios[0]) : SHORT;
+}
+
+static void nothing_is_wrong(void **state)
+{
+	for (unsigned i = 0; i < scenarios_here(); i++) {
+		size_t n = explore(&scenarios[i], NO_FAULT);
+
+		if (run.broken)
+			fail_msg("%s: %s", scenarios[i].name, run.broken);
+		print_message("%s: %zu states\n", scenarios[i].name, n);
+		assert_true(n > 5000);
+	}
+}
+
+static const char *const found_by[FAULTS] = {
+	[NO_SECOND_LOOK] = "a release was lost",
+	[NO_TURN] = NULL, /* whatever comes first */
+	[BELL_FIRST] = "a release was lost",
+	[LOST_ADD] = "a release was lost",
+	[NO_KICK] = "a release was lost",
+	[SILENT_UNPARK] = "a release was lost",
+	[SILENT_REFILL] = "a release was lost",
+	[PARK_UNSEEN] = "opened by a decision after the park",
+	[QUEUED_UNSEEN] = "opened for nothing",
+};
+
+static void each_fault_is_found(void **state)
+{
+	for (enum fault f = NO_FAULT + 1; f < FAULTS; f++) {
+		const char *how = NULL;
+
+		for (unsigned i = 0; i < SHORT && !how; i++) {
+			explore(&scenarios[i], f);
+			how = run.broken;
+		}
+		if (!how)
+			fail_msg("fault %d is not found", f);
+		if (found_by[f])
+			assert_string_equal(how, found_by[f]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nothing_is_wrong),
+		cmocka_unit_test(each_fault_is_found),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
