@@ -2,11 +2,15 @@
 /*
  * Memory that is put out by hand. The group is suspended, and its clients are asked to move their
  * memory to the host. On the way back the group stays suspended until they have said that all of it
- * is in: it could not run before, and would only take a turn from another.
+ * is in: it could not run before, and would only take a turn from another. On a device that counts
+ * as having less than it has, memory comes in as there is room: clients are told to be out, with a
+ * share that grows, until all of it has room.
  *
- * What a client says is a claim. One that never says so keeps its own group suspended.
+ * What a client says is a claim. One that never says so keeps its own group suspended. Others that
+ * claim all of a device keep nobody out for ever: a group whose share does not grow any more is
+ * brought in whole, and demand finds the room.
  */
-#include "internal.h"
+#include "demand.h"
 #include <errno.h>
 
 /* Between looks at clients whose memory comes in: a part of the time that it has taken already, so
@@ -14,6 +18,9 @@
 #define COMING_LOOK (2 * FM_MS)
 #define COMING_MOST (100 * FM_MS)
 #define COMING_PART 128
+/* A group whose shares have not grown by one part in so many for so long comes in whole. */
+#define GROW_MOST  (5 * FM_S)
+#define GROW_PARTS 32
 
 static bool is_managed(const struct member *m)
 {
@@ -80,6 +87,8 @@ void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away
 		for (unsigned i = 0; mem && i < FM_LEDGER_DEVICES; i++)
 			add_row(a, mem, i);
 	}
+	if (g->bounded && !a->trouble)
+		a->trouble = FM_MEM_DEVICE_FULL;
 }
 
 void away_tell_client(struct memory *m, enum fm_mem_wish what)
@@ -103,18 +112,25 @@ void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish 
 	}
 }
 
-static void wish(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what)
+enum fm_mem_wish away_wish(const struct fm_bridge_group *g)
+{
+	if (g->away == FM_MEM_STAY)
+		return demand_wish(g);
+	return g->bounded ? FM_MEM_OUT : g->away;
+}
+
+static void wish(
+	struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish what, bool bounded)
 {
 	g->away = what;
-	away_tell(b, g, what);
+	g->bounded = bounded;
+	away_tell(b, g, away_wish(g));
 }
 
 /* An earlier daemon may have wished something; and its group may be out. */
 void away_begin(struct memory *m)
 {
-	const struct fm_bridge_group *g = m->client->first.group;
-
-	away_tell_client(m, g->away != FM_MEM_STAY ? g->away : demand_wish(g));
+	away_tell_client(m, away_wish(m->client->first.group));
 }
 
 /* Another group of the same process that may run: all of the process would rest. */
@@ -184,7 +200,7 @@ int fm_bridge_group_out(
 	fm_list_del(&g->coming);
 	fm_bridge_group_suspend(b, g, true, now);
 	demand_ends(b, g, now);
-	wish(b, g, FM_MEM_OUT);
+	wish(b, g, FM_MEM_OUT, false);
 	return 0;
 }
 
@@ -203,16 +219,125 @@ static bool is_away(const struct fm_bridge_group *g)
 	return g->away != FM_MEM_STAY;
 }
 
+/* --- as there is room --- */
+
+/* A driver says itself that a device is full. But one that counts as having less than it has is as
+ * full as the ledgers say. Memory that belongs to another group of the process has its shares from
+ * there. */
+static bool is_bounded(const struct fm_bridge *b, const struct fm_bridge_group *g)
+{
+	const struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		if (m->index && is_managed(m))
+			return false;
+	return b->memory.device;
+}
+
+/* More than a device has at all will not come in as there is room: the driver has the last word. */
+static bool never_fits(
+	struct fm_bridge *b, const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	return demand_sizes(g, d).all > memory_capacity(b, d);
+}
+
+/* Of a row's movable memory: so much is there, or told to come in. */
+static uint64_t told(const struct memory_row *r, const struct sizes *s)
+{
+	return FM_MAX(s->here, FM_MIN(r->share, s->movable));
+}
+
+struct course {
+	uint64_t untold; /* bytes that are still to be told to come in, */
+	uint64_t room;   /* and what has room now, beside what others have or will have */
+};
+
+static struct course course_on(
+	struct fm_bridge *b, const struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
+{
+	uint64_t others = demand_used(b, d, now), own = 0;
+	struct course c = {0};
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++) {
+			const struct memory_row *r = &demand_memory(m)->row[i];
+			struct sizes s = demand_row(demand_memory(m), r);
+
+			if (r->dev != d)
+				continue;
+			/* As demand_used() counts it: a chunk may be larger than the share. */
+			others = fm_sub_sat(others,
+				FM_MIN(s.all - s.movable +
+						FM_MAX(s.here,
+							demand_share(demand_memory(m), r, &s)),
+					r->capacity));
+			own = fm_add_sat(own, s.all - s.movable + told(r, &s));
+			c.untold = fm_add_sat(c.untold, s.movable - told(r, &s));
+		}
+	c.room = fm_sub_sat(memory_capacity(b, d), fm_add_sat(others, own));
+	return c;
+}
+
+/* Its shares on that device grow by so much. */
+static void grow(
+	struct fm_bridge *b, struct fm_bridge_group *g, const struct bdevice *d, uint64_t room)
+{
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++) {
+			struct memory *mem = demand_memory(m);
+			struct memory_row *r = &mem->row[i];
+			struct sizes s = demand_row(mem, r);
+			uint64_t more = FM_MIN(room, s.movable - told(r, &s));
+
+			if (r->dev != d || !more)
+				continue;
+			room -= more;
+			r->share = told(r, &s) + more;
+			atomic_store(&mem->ledger->device[i].share, r->share);
+			b->host.wake(m->client->ctx);
+		}
+}
+
+/* Does all of it have room? The first that waits gets what there is. Those behind it come in only
+ * as a whole: several could have a part each, and none all of it. */
+static bool gets_room(struct fm_bridge *b, struct fm_bridge_group *g, bool first, uint64_t now)
+{
+	uint64_t untold = 0, movable = demand_sizes(g, NULL).movable;
+	struct bdevice *d;
+	bool all = true;
+
+	fm_list_each (d, &b->devices, link) {
+		struct course c;
+
+		if (never_fits(b, g, d))
+			continue;
+		c = course_on(b, g, d, now);
+		all &= c.room >= c.untold;
+		untold = fm_add_sat(untold, fm_sub_sat(c.untold, c.room));
+		if (first)
+			grow(b, g, d, c.room);
+	}
+	if (!first || g->untold > fm_add_sat(untold, movable / GROW_PARTS)) {
+		g->untold = first ? untold : UINT64_MAX;
+		g->grew_at = now;
+	}
+	return all || now - g->grew_at >= GROW_MOST;
+}
+
 bool fm_bridge_group_back(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
 	if (!is_away(g))
 		return false;
-	wish(b, g, FM_MEM_IN);
+	wish(b, g, FM_MEM_IN, is_bounded(b, g));
 	fm_list_del(&g->coming);
 	fm_list_add_tail(&b->coming, &g->coming);
 	demand_kick(b);
 	g->goes_on = true;
-	g->coming_since = b->coming_at = now;
+	g->coming_since = g->grew_at = b->coming_at = now;
+	g->untold = UINT64_MAX;
 	return true;
 }
 
@@ -240,18 +365,22 @@ uint64_t away_run(struct fm_bridge *b, uint64_t now)
 {
 	struct fm_bridge_group *g, *next;
 	uint64_t due = FM_NEVER;
+	bool waits = false;
 
 	if (fm_list_empty(&b->coming))
 		return FM_NEVER;
 	if (now < b->coming_at)
 		return b->coming_at;
 	fm_list_each_safe (g, next, &b->coming, coming) {
-		if (!is_in(g)) {
+		if (g->bounded && gets_room(b, g, !waits, now))
+			wish(b, g, FM_MEM_IN, false);
+		waits |= g->bounded;
+		if (!is_in(g) || g->bounded) {
 			due = FM_MIN(due, look_after(g, now));
 			continue;
 		}
 		fm_list_del(&g->coming);
-		wish(b, g, FM_MEM_STAY);
+		wish(b, g, FM_MEM_STAY, false);
 		if (g->goes_on)
 			fm_bridge_group_suspend(b, g, false, now);
 	}

@@ -17,12 +17,14 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	fm_list_init(&b->groups);
 	fm_list_init(&b->devices);
 	fm_list_init(&b->users);
+	fm_list_init(&b->cgroups);
 	fm_list_init(&b->recheck);
 	fm_list_init(&b->heard);
 	fm_list_init(&b->dirty);
 	fm_list_init(&b->ended);
 	fm_list_init(&b->gone);
 	fm_list_init(&b->left);
+	fm_list_init(&b->padders);
 	fm_list_init(&b->coming);
 	b->demand_at = FM_NEVER;
 	b->memory.keep_percent = 100;
@@ -43,6 +45,7 @@ static void release_queue(struct queue *q)
 	atomic_store_explicit(&q->slot->deepest, 0, memory_order_release);
 	atomic_store_explicit(&q->slot->guard_us, 0, memory_order_release);
 	atomic_store_explicit(&q->slot->shares, FM_SHARES_NONE, memory_order_release);
+	atomic_store_explicit(&q->slot->pad, 0, memory_order_release);
 	gate_store(q, FM_GATE_OPEN);
 }
 
@@ -64,6 +67,7 @@ void fm_bridge_free(struct fm_bridge *b)
 {
 	struct bdevice *d, *next_device;
 	struct user *u, *next_user;
+	struct fm_bridge_cgroup *g, *next_cgroup;
 
 	if (!b)
 		return;
@@ -82,6 +86,8 @@ void fm_bridge_free(struct fm_bridge *b)
 	}
 	fm_list_each_safe (u, next_user, &b->users, link)
 		free(u);
+	fm_list_each_safe (g, next_cgroup, &b->cgroups, link)
+		free(g);
 	free(b);
 }
 
@@ -115,6 +121,7 @@ void bridge_settle(struct fm_bridge *b, uint64_t now)
 {
 	if (b->policies != fm_sched_policies(b->sched))
 		policy_changed(b);
+	pad_settle(b);
 	wake_dirty(b);
 	for (unsigned i = 0; i < RECHECK_BUDGET && !fm_list_empty(&b->recheck); i++) {
 		struct ent *e = fm_list_first(&b->recheck, struct ent, in_recheck);
@@ -124,6 +131,7 @@ void bridge_settle(struct fm_bridge *b, uint64_t now)
 			memory_order_seq_cst); /* bells before begun and done: board.h */
 		ent_refresh(b, e, now);
 	}
+	pad_settle(b);
 	wake_dirty(b);
 	if (!fm_list_empty(&b->ended))
 		group_end_jobs(b);
@@ -314,6 +322,8 @@ uint64_t fm_bridge_run(struct fm_bridge *b, uint64_t now)
 	b->now = now;
 	due = FM_MIN(due, ents_run(b, now));
 	due = FM_MIN(due, away_run(b, now));
+	due = FM_MIN(due, caps_run(b, now));
+	due = FM_MIN(due, hosts_run(b, now));
 	due = FM_MIN(due, demand_run(b, now));
 	bridge_settle(b, now);
 	if (fm_sched_next(b->sched) <= now) {

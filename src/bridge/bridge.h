@@ -13,6 +13,7 @@
  * link's lock.
  */
 #pragma once
+#include "base/pci.h"
 #include "board/board.h"
 #include "board/gates.h"
 #include "board/ledger.h"
@@ -27,6 +28,13 @@ struct fm_bridge_client; /* one board */
  * that give the group's name. */
 struct fm_bridge_group;
 
+/* Where a device is: its NUMA node, -1: not known; and the bridge between it and the host, which
+ * devices share that have the same, "": not known. */
+struct fm_bridge_place {
+	int node;
+	char link[FM_PCI_BRIDGE];
+};
+
 struct fm_bridge_host {
 	/* A gate of this client changed while its agent slept (board->agent_sleeps): wake it. */
 	void (*wake)(void *client_ctx);
@@ -39,6 +47,14 @@ struct fm_bridge_host {
 	/* The limits of the client's user; it returns NULL where there are no limits. If this is
 	 * NULL, the limits of fm_bridge_set_limits() hold. */
 	const struct fm_bridge_limits *(*limits)(void *client_ctx);
+	/* Memory that the machine has left for what leaves devices; UINT64_MAX: not known. NULL: it
+	 * is not looked at. */
+	uint64_t (*host_left)(void);
+	/* So much memory the client's process has of its own at most; UINT64_MAX: not known. May be
+	 * NULL. */
+	uint64_t (*host_own)(void *client_ctx);
+	/* Where a device is, by its address on the bus. NULL: not known. */
+	void (*place)(const char *bus, struct fm_bridge_place *place);
 };
 
 #define FM_HINT_BIT(h) (1u << (h))
@@ -47,6 +63,7 @@ struct fm_bridge_host {
 struct fm_bridge_limits {
 	uint32_t groups, queues; /* 0: any number */
 	uint64_t memory;         /* on each device, of all groups together; 0: any amount */
+	uint64_t memory_host;    /* of the host, for what is not on devices; 0: any amount */
 	uint32_t forbidden;      /* bits of hints that the user may not set */
 	uint32_t bounded;        /* bits of hints that must stay within range[] */
 	/* Bits of hints whose range has an end that is only the default for ordinary users. Members
@@ -63,6 +80,7 @@ struct fm_stop_rule {
 	char device[FM_DEVKEY_MAX];
 	uint32_t level;    /* the deepest level; 0: not set */
 	uint64_t guard_ns; /* FM_HINT_GUARD_FROM; FM_NEVER: not set */
+	uint32_t pad;      /* FM_HINT_PAD, less FM_PAD_DEVICE; 0: not set */
 };
 
 int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host);
@@ -98,6 +116,29 @@ void fm_bridge_gates(
 /* Before the client's first message: the ledger of its device memory, which stays mapped until
  * detach. -ENOMEM. */
 int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_ledger *ledger);
+/*
+ * Limits of cgroups, beside those of groups and users: each is of all its clients together. memory:
+ * on each device; dmem: on devices by their address on the bus, as "0000:3b:00.0", of which at most
+ * FM_BRIDGE_REGIONS count; UINT64_MAX: no limit. A cgroup is there until it was put as often as it
+ * was got, and no client is in it then. True: the limit is another one, and its clients ask anew.
+ */
+#define FM_BRIDGE_CGROUPS 8 /* of a client */
+#define FM_BRIDGE_REGIONS 16
+struct fm_bridge_cgroup;
+struct fm_bridge_dmem {
+	char bus[FM_BUS_MAX]; /* the rest is zeros */
+	uint64_t most;
+};
+struct fm_bridge_cgroup *fm_bridge_cgroup_get(struct fm_bridge *b, const char *path);
+const char *fm_bridge_cgroup_path(const struct fm_bridge_cgroup *g);
+void fm_bridge_cgroup_put(struct fm_bridge_cgroup *g);
+bool fm_bridge_cgroup_limit(struct fm_bridge *b, struct fm_bridge_cgroup *g, uint64_t memory,
+	const struct fm_bridge_dmem *dmem, unsigned n);
+/* The same, but of `memory' alone. */
+bool fm_bridge_cgroup_memory(struct fm_bridge *b, struct fm_bridge_cgroup *g, uint64_t memory);
+/* The client is in these from now on, and no others. After fm_bridge_ledger(). */
+void fm_bridge_client_cgroups(
+	struct fm_bridge_client *c, struct fm_bridge_cgroup *const *list, unsigned n);
 /* Removes the client's queues, and its groups unless another client shares them. Writes neither to
  * the board nor to the gates. */
 void fm_bridge_detach(struct fm_bridge *b, struct fm_bridge_client *c, uint64_t now);
@@ -146,7 +187,11 @@ struct fm_bqueue_info {
 	uint64_t since;
 	uint32_t levels, level;
 	uint64_t begun, done, device_ns, gates, held_ns, interrupts;
+	uint32_t pad, padding, sms; /* as in the board, and bounded */
+	uint64_t padded_ns;
+	bool pad_apart; /* it could pad, but the urgent work is in another context */
 	bool gate_open;
+	const struct fm_board *board; /* of its client */
 };
 struct fm_bdevice_info {
 	const char *key;
@@ -228,17 +273,31 @@ struct fm_bmemory_info {
 	uint64_t limit, request;          /* 0: none */
 	uint64_t refused;                 /* allocations; never falling */
 	uint64_t went_out, came_in, kept; /* bytes; never falling */
-	bool managed;                     /* it may be moved */
-	uint32_t trouble;                 /* enum fm_mem_trouble: the worst of its clients */
+	/* So often memory was used that nothing had named, while it ran from the host; never
+	 * falling. It was seen because it had changed; and all memory came in then. */
+	uint64_t missed;
+	bool by_write, all_came;
+	/* Memory of the host that its clients have for what is not on the device, with copies that
+	 * they only keep; of that, what is not on the device's NUMA node; and that node, or -1. */
+	uint64_t host_has, host_strayed;
+	int node;
+	bool managed;     /* it may be moved */
+	bool early;       /* what is out runs from the host, and comes while the program runs */
+	uint32_t trouble; /* enum fm_mem_trouble: the worst of its clients */
+	bool lies; /* a client has said what cannot be: counters that fall, more than there is */
+	uint64_t turn; /* when its next turn begins, where memory is planned; FM_NEVER: not known */
 };
 void fm_bridge_group_each_memory(struct fm_bridge_group *g,
 	void (*fn)(void *arg, const struct fm_bmemory_info *info), void *arg);
 /* What pins memory of the group's processes, by name, each once: as they say. Returns how many. */
 #define FM_BPINS 32
 unsigned fm_bridge_group_pins(const struct fm_bridge_group *g, struct fm_mem_pin pins[FM_BPINS]);
+/* What is known of its processes' kernels, as they say, together. False: nothing. */
+bool fm_bridge_group_foretold(const struct fm_bridge_group *g, uint64_t foretold[FM_MEM_FORETOLDS]);
 /* 0: not known, or not set. host: beyond it and the device's memory no limit can be set. device: a
  * device counts as having no more. */
 struct fm_mem_policy;
+#define FM_BRIDGE_NODES 16
 struct fm_bridge_memory {
 	uint64_t host, device;
 	const struct fm_mem_policy *policy; /* NULL: the default */
@@ -247,6 +306,14 @@ struct fm_bridge_memory {
 	bool turns;
 	/* A group that others have waited for keeps its memory for this part of that time. */
 	uint32_t keep_percent;
+	/* Memory of the host for what is not on devices, of all users together: in all, 0: as the
+	 * machine has room; and of NUMA nodes. */
+	uint64_t away;
+	struct fm_bridge_node {
+		int node;
+		uint64_t most;
+	} node[FM_BRIDGE_NODES];
+	unsigned nodes;
 };
 /* Sets them, and lets each client ask again: the limits of users may have changed, too. */
 void fm_bridge_memory_settings(struct fm_bridge *b, const struct fm_bridge_memory *m);
@@ -294,6 +361,21 @@ struct fm_bridge_away {
 };
 void fm_bridge_group_away(const struct fm_bridge_group *g, struct fm_bridge_away *a);
 
+/* Memory that cannot leave a device: a budget of the host's memory is used up. */
+enum fm_host_by {
+	FM_HOST_FREE, /* none is */
+	FM_HOST_USER, /* memory_host in [limits]: that of `uid' */
+	FM_HOST_NODE, /* host_nodes in [memory]: that of `node' */
+	FM_HOST_ALL,  /* host in [memory] */
+	FM_HOST_LEFT  /* what the machine has left */
+};
+struct fm_bridge_host_short {
+	enum fm_host_by by;
+	uint64_t bytes, limit; /* that cannot go; and what there is in all */
+	uid_t uid;             /* whose memory it is */
+	int node;
+};
+
 /* Why the memory of a group is out. */
 enum fm_bridge_out { FM_OUT_NOT, FM_OUT_HAND, FM_OUT_IDLE, FM_OUT_DEMAND };
 struct fm_bridge_out_info {
@@ -303,7 +385,20 @@ struct fm_bridge_out_info {
 	uint64_t held_for; /* it waits for its memory for so long now; 0: it does not wait */
 	uint64_t held;     /* all such times together; never falling */
 	const char *cause; /* the group that needed the room, or "" */
+	uid_t cause_uid;   /* whose that is */
 	bool apart;        /* it did not go out in time, and counts as pinned for a while */
+
+	uint64_t missing, movable; /* bytes that are not on the devices, of so many */
+	/* Until they are: as planned, or as fast as memory comes in now; FM_NEVER: not foreseen. */
+	uint64_t in;
+	uint64_t rate; /* bytes a second, where memory of it comes in; 0: none does, or not known */
+	/* Those that have turns on its device, it included, and how much more they have than there
+	 * is room for. 0: memory has room, or is out for other reasons. */
+	unsigned together;
+	uint64_t over;
+	/* Memory of another group, or of its own, stays on the device, for the host has no room for
+	 * it; by: whose budget that is. */
+	struct fm_bridge_host_short host;
 };
 void fm_bridge_group_out_info(
 	const struct fm_bridge_group *g, uint64_t now, struct fm_bridge_out_info *i);

@@ -298,8 +298,10 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 			if (!e->works && !is_heard(e))
 				ent_look(e, now);
 			e->ready_at = now;
-			if (!e->works)
+			if (!e->works) {
 				NOTE_ENT(b, ready, e, NULL, NULL, 0, now);
+				pad_job_begins(b, e);
+			}
 			e->works = true;
 			if (demand_holds(e->group))
 				demand_kick(b);
@@ -312,8 +314,10 @@ void ent_refresh(struct fm_bridge *b, struct ent *e, uint64_t now)
 	if (!is_heard(e))
 		ent_look(e, now);
 	last = clamp(last, FM_MIN(e->ready_at, now), now);
-	if (e->works)
+	if (e->works) {
 		NOTE_ENT(b, idle, e, NULL, NULL, 0, last);
+		pad_job_ends(b, e, last);
+	}
 	e->works = false;
 	fm_sched_idle(b->sched, e->sent, last, now);
 	group_note(b, e->group, last);
@@ -358,6 +362,7 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bridge_group *g, struct bdevi
 	fm_list_init(&e->in_recheck);
 	fm_list_init(&e->in_heard);
 	fm_list_init(&e->in_left);
+	fm_list_init(&e->in_pads);
 	fm_list_init(&e->queues);
 	if (fm_sched_ent_add(b->sched, &e->sent, g->sgroup, d->sdev, e, now)) {
 		fm_list_del(&e->in_recheck);
@@ -365,6 +370,7 @@ struct ent *ent_get(struct fm_bridge *b, struct fm_bridge_group *g, struct bdevi
 		free(e);
 		return NULL;
 	}
+	pad_refresh(b, e);
 	fm_list_add_tail(&g->ents, &e->in_group);
 	fm_list_add_tail(&d->ents, &e->in_device);
 	device_contended(b, d, ++d->n_ents == 2);
@@ -409,6 +415,7 @@ void ent_end(struct fm_bridge *b, struct ent *e, uint64_t now)
 	fm_sched_ent_del(b->sched, e->sent, now);
 	fm_list_del(&e->in_recheck);
 	fm_list_del(&e->in_heard);
+	pad_forget(e);
 	fm_list_del(&e->in_group);
 	fm_list_del(&e->in_device);
 	device_contended(b, e->dev, --e->dev->n_ents == 1);
@@ -426,6 +433,9 @@ void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q)
 	fm_list_add_tail(&e->queues, &q->in_ent);
 	atomic_store_explicit(&q->slot->bells, e->bells, memory_order_release);
 	way_store(b, q);
+	q->padded = CLAIM(q->slot->padded_ns);
+	q->padded_at = b->now;
+	pad_enter(b, q);
 	gate_enter(q);
 	gate_store(q, gate);
 	if (changes)

@@ -125,7 +125,14 @@ void queue_info(const struct queue *q, struct fm_bqueue_info *info)
 		.gates = CLAIM(s->gates),
 		.held_ns = CLAIM(s->held_ns),
 		.interrupts = CLAIM(s->interrupts),
+		.pad = CLAIM(s->pad),
+		.pad_apart = q->pad_apart,
+		.padding = FM_MIN(CLAIM(s->padding), 1024u),
+		.sms = FM_MIN(CLAIM(s->sms), 1024u),
+		.padded_ns = FM_MIN(
+			CLAIM(s->padded_ns), fm_sub_sat(q->ent->group->bridge->now, q->since)),
 		.gate_open = q->ent->gate_open,
+		.board = q->client->board,
 	};
 }
 

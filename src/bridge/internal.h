@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/list.h"
 #include "bridge.h"
+#include "pad_auto.h"
 #include "trace/trace.h"
 
 /* The most devices that one user may introduce: a device lives as long as the bridge. */
@@ -26,11 +27,21 @@
 /* The most entities that one call looks at again. The others must get their turn. */
 #define RECHECK_BUDGET 256
 
+/* hosts.c: memory of the host that rows have, or may take; what of it only keeps copies. */
+struct host_sum {
+	uint64_t taken, spare;
+};
+
 struct user {
 	struct fm_list link;
 	uid_t uid;
 	uint32_t groups, queues, devices;
+	uint64_t rings;      /* demand.c: its bells are paid for up to then, in the daemon's time */
+	unsigned lack_looks; /* demand.c: so many of its allocations were looked at in this look */
 	struct fm_list memories; /* of its clients */
+	uint64_t map_rate; /* bytes a second at which they map memory from the host; 0: not known */
+	struct host_sum host; /* hosts.c */
+	unsigned padders;     /* pad.c: entities that may pad */
 };
 
 struct bdevice {
@@ -46,7 +57,10 @@ struct bdevice {
 
 	/* planner.c */
 	struct planner *planner; /* NULL: no memory of it has ever moved */
+	uint64_t roomed_at;      /* demand.c: an allocation has last got room there */
 	bool tight;              /* memory is missing: what is chosen, and what runs, matters */
+	bool moves;              /* memory of it comes in or goes out, as of the last plan */
+	char upstream[FM_PCI_BRIDGE]; /* its bridge, as the first client says that does; or "" */
 	/* Time in which the device stood still because memory was missing, and in which memory
 	 * moved beside a group that ran; up to clock_at, and what counts from then on. */
 	uint64_t exposed, hidden, clock_at;
@@ -74,6 +88,15 @@ struct ent {
 	uint64_t dealt, dealt_at;         /* the part of its time dealt out to its queues; when */
 	uint64_t unheard; /* device time while the core heard nothing and counted it as idle */
 	uint64_t round;   /* the last fm_bridge.round that looked at it */
+
+	/* pad.c */
+	struct fm_list in_pads; /* linked while it may pad */
+	int64_t pad;            /* FM_HINT_PAD, with the device's setting applied */
+	unsigned pad_k;         /* multiprocessors, now; 0: none */
+	bool padded;            /* beside the urgent group's job under way */
+	/* Its own job: since when (0: that is not known); commands finished before it. */
+	uint64_t job_from, job_first;
+	struct pad_auto pad_auto;
 };
 
 struct queue {
@@ -88,23 +111,64 @@ struct queue {
 	uint64_t usage_base, usage; /* claimed when it joined; believed since, never falling */
 	uint64_t device_ns;         /* its part of its entity's device time */
 	uint64_t dealt;             /* its usage when that part was last dealt out */
+	uint64_t padded, padded_at; /* claimed; believed up to then */
+	bool pad_apart;             /* it could pad, but urgent work is not of its domain */
+};
+
+struct caps_sum {
+	uint64_t fixed, movable;
+};
+
+struct fm_bridge_cgroup {
+	struct fm_list link;
+	unsigned refs, n;
+	uint64_t memory;
+	struct fm_bridge_dmem dmem[FM_BRIDGE_REGIONS];
+	struct caps_sum all, beyond; /* caps.c: while it counts */
+	char path[];
 };
 
 /* A client's memory on one device. */
 struct memory_row {
 	struct bdevice *dev; /* NULL: the row is not in use, or not sound */
 	bool seen;
+	char bus[FM_BUS_MAX];       /* "": not known */
 	uint64_t capacity, claimed; /* as last read, and bounded */
 	uint64_t allowed;           /* what its ledger says; the client cannot change it here */
 	uint32_t request;           /* the newest that was answered, */
 	uint64_t granted;           /* and what it may claim by that; 0: it was refused */
+	uint64_t mark;              /* for other users it has claimed so much at most */
+	bool free;                  /* nothing limited it when it was answered */
 	/* demand.c: the allocation that waits for room, since when, and whether others have gone
 	 * out for it; for the answer to the last one, so much counts as taken until that time. */
 	uint32_t lacking;
-	uint64_t lack_at, promised, promised_until;
+	uint64_t lack_at, lack_first; /* lack_first: since when any request of it waits */
+	uint64_t promised, promised_until;
+	uint64_t lack_look; /* the last demand_looks in which it was looked at */
+	/* At so many looks in a row it was found that it can never be given, last at that time. */
+	unsigned lack_never;
+	uint64_t lack_never_at;
+	uint64_t lack_used; /* the least that the device was full with when it was told to try */
+	/* Its own memory is out or on its way since then, 0: it is not; and was before, for so long
+	 * since lack_first. */
+	uint64_t lack_own, lack_apart;
 	bool lack_moved, lack_again;
-	uint64_t share;                            /* what its ledger says */
-	uint64_t refused, went_out, came_in, kept; /* as last read, never falling */
+	uint64_t share;   /* what its ledger says */
+	uint32_t keeping; /* keeps.c: the newest request that was answered, */
+	uint64_t keeps;   /* and what the program may keep on the device */
+	uint64_t cap;     /* what its ledger says */
+	/* hosts.c: where the device is; memory of the host that the client has, may have, and is
+	 * believed to have at most; the newest request for more, since when it waits, and whether
+	 * it was told so. */
+	struct fm_bridge_place place;
+	uint64_t host_has, host_may, host_mark, host_since;
+	uint32_t host_asks;
+	bool host_begun, host_waits, host_told;
+	/* planner_world.c: of what is on the host, so much is to be mapped from there; and before
+	 * that time nothing of what is mapped is brought to the device. */
+	uint64_t maps, back_at;
+	uint64_t refused, went_out, came_in, kept, missed; /* as last read, never falling */
+	bool lies;                                         /* it has said what cannot be */
 };
 
 /* A client's ledger. It belongs to the client's group 0. */
@@ -113,6 +177,10 @@ struct memory {
 	struct fm_bridge_client *client;
 	struct fm_ledger *ledger;
 	bool managed;
+	bool early; /* what is out runs from the host, so it can go on at once (FM_LEDGER_EARLY) */
+	struct fm_bridge_cgroup *cgroup[FM_BRIDGE_CGROUPS];
+	unsigned cgroups;
+	uint64_t own, own_at; /* hosts.c: memory of its process's own, as of that time */
 	struct memory_row row[FM_LEDGER_DEVICES];
 };
 
@@ -120,7 +188,7 @@ struct memory {
 struct memory_past {
 	struct fm_list link;
 	struct bdevice *dev;
-	uint64_t refused, went_out, came_in, kept;
+	uint64_t refused, went_out, came_in, kept, missed;
 };
 
 /* Where the memory of a group is by demand (demand.c). OUT: it is at rest, and has its shares.
@@ -131,22 +199,32 @@ struct demand {
 	enum fm_bridge_out why;
 	uint64_t at;             /* since when it is in that place */
 	uint64_t left, moved_at; /* while it moves: bytes still to move, and when they changed */
-	uint64_t first;          /* and how many they were */
+	uint64_t first;          /* and how many they were, */
+	uint64_t from;           /* for what is told to come in: at this time */
+	unsigned backs;          /* so often it has stepped back since it was last in */
 	uint64_t stuck;          /* until then what it has on the device counts as staying there */
 	unsigned late;  /* so often it has not gone out in time, less what went well since */
 	uint64_t keeps; /* its memory stays until then, unless it is idle */
 	uint64_t apart; /* until then it is asked for nothing */
 	uint64_t needs; /* it waits for its memory since then; 0: it does not */
-	uint64_t due;   /* its turn has come then, and memory is missing; 0: not so */
+	uint64_t due;   /* its turn has come then, and memory is missing; 0: not so; */
+	const struct bdevice *due_on; /* by the plan of this device: others say nothing of it */
+	uint64_t stood_from, stood;   /* so long nothing ran on the device since then */
 	/* A call of it waits for memory: so it has work, which its queues do not show. Also for a
 	 * moment after its memory has come in: 0: it is not in. */
 	bool expects;
 	uint64_t expects_until;
+	/* It comes in, and so much of it is to be mapped from the host; whether it shares its turn
+	 * with others; and until then all of it is to be on the device, for that has failed. */
+	uint64_t maps, whole_until;
+	bool shares;
+	bool early;                 /* it is out, and has begun to come in for its next turn */
 	bool for_lack;              /* it goes out for an allocation */
 	bool stopped;               /* its memory is here, and the room for another's is needed: */
 	struct bdevice *stopped_by; /* on this device; the plans of others say nothing of it */
 	uint64_t held;              /* it has waited for so long before */
 	char cause[FM_NAME_MAX];    /* the group that needed the room, or "" */
+	uid_t cause_uid;            /* and whose it is */
 };
 
 /* Client and group: group index `index` of the client. */
@@ -195,6 +273,10 @@ struct fm_bridge_group {
 	struct fm_list coming; /* in the bridge's list: its memory comes in */
 	uint64_t coming_since;
 	bool goes_on; /* when its memory is in: nobody has suspended it since it was resumed */
+	bool bounded; /* it comes in as far as there is room; its clients are told to be out */
+	/* While it is bounded: bytes that had no room when its shares last grew, and when that was.
+	 */
+	uint64_t untold, grew_at;
 	struct demand demand;
 };
 
@@ -234,16 +316,25 @@ struct fm_bridge {
 	const struct fm_stop_rule *ways;
 	unsigned n_ways;
 	struct fm_sched *sched;
-	struct fm_list clients, groups, devices, users;
+	struct fm_list clients, groups, devices, users, cgroups;
 	struct fm_list recheck; /* entities whose bells changed */
 	struct fm_list heard;   /* entities whose ready bell is asked for, the latest first */
 	struct fm_list dirty;   /* clients whose gates changed */
 	struct fm_list ended;   /* groups whose job has perhaps ended */
 	struct fm_list gone;    /* clients with closed gates that have no queue */
+	struct fm_list padders; /* entities that may pad */
 	struct fm_list left;    /* entities without queues, in the order of left_at */
 	struct fm_list coming;  /* groups whose memory comes in, */
 	uint64_t coming_at;     /* and when to look at them */
-	uint64_t demand_at;     /* when demand_run() has something to do */
+	uint64_t demand_at;     /* when demand_run() has something to do, */
+	uint64_t demand_costs;  /* what that takes, about, */
+	uint64_t demand_looks;  /* and how often it was done */
+	unsigned host_waiting, host_round; /* hosts.c: so many rows waited last; looks at them */
+	uint64_t caps_at;                  /* when caps_run() has something to do */
+	uint64_t hosts_at;                 /* when hosts_run() has; and its sums, */
+	struct host_sum hosts, host_node[FM_BRIDGE_NODES];
+	uint64_t host_promised;           /* of these: granted, and not taken yet */
+	uint64_t host_left, host_left_at; /* what the machine has left; as of that time */
 	uint64_t policies; /* fm_sched_policies() when clients were last told what they share */
 	uint64_t now;      /* time of the call in progress, for callbacks without a time */
 	uint64_t round;
@@ -274,7 +365,20 @@ void ents_forget(struct fm_bridge *b, const struct fm_bridge_group *g); /* the g
 void ent_attach_queue(struct fm_bridge *b, struct ent *e, struct queue *q);
 void ent_detach_queue(struct ent *e, struct queue *q, uint64_t now);
 uint64_t queue_usage(struct queue *q, uint64_t now);
+/* pad.c. pad_refresh: the entity's settings may have changed. pad_forget: it ends. pad_enter: the
+ * queue has joined its entity, or that has another number. pad_settle: which queues may pad may
+ * have changed. pad_job_begins, pad_job_ends: an entity has work, or has had it until then. */
+void pad_refresh(struct fm_bridge *b, struct ent *e);
+void pad_forget(struct ent *e);
+void pad_enter(struct fm_bridge *b, struct queue *q);
+void pad_settle(struct fm_bridge *b);
+void pad_job_begins(struct fm_bridge *b, struct ent *e);
+void pad_job_ends(struct fm_bridge *b, struct ent *e, uint64_t at);
+/* way.c: FM_HINT_PAD by the device's settings. */
+int64_t way_pad(const struct fm_bridge *b, const char *key);
 /* away.c */
+/* What its clients are told. */
+enum fm_mem_wish away_wish(const struct fm_bridge_group *g);
 void away_begin(struct memory *m);                    /* a ledger is known */
 uint64_t away_run(struct fm_bridge *b, uint64_t now); /* returns when to call again */
 /* What the group's clients are asked for, without that being a wish by hand. */
@@ -282,10 +386,16 @@ void away_tell(struct fm_bridge *b, struct fm_bridge_group *g, enum fm_mem_wish 
 void away_tell_client(struct memory *m, enum fm_mem_wish what);
 /* Another group of a process of this group that may run: all of the process would rest. Or NULL. */
 const struct fm_bridge_group *away_other(const struct fm_bridge_group *g);
-/* demand.c. kick: something has changed: look at the next run. ends: the group's memory is asked
+/* demand.c. kick: something has changed: look at the next run. ring: the same, said by a client: as
+ * long as that user's clients do not say so too often. ends: the group's memory is asked
  * for by hand from now on. joined: this member is in the group from now on, with its ledger. */
 uint64_t demand_run(struct fm_bridge *b, uint64_t now); /* returns when to call again */
 void demand_kick(struct fm_bridge *b);
+void demand_ring(struct fm_bridge *b, struct user *u, uint64_t now);
+/* When what that user's clients say is looked at: now, if they do not say so too often. And: it is
+ * looked at now; false: it is too early for that. */
+uint64_t demand_paid(const struct user *u, uint64_t now);
+bool demand_pay(const struct fm_bridge *b, struct user *u, uint64_t now);
 void demand_ends(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now);
 void demand_joined(struct fm_bridge *b, struct member *m);
 enum fm_mem_wish demand_wish(const struct fm_bridge_group *g);
@@ -339,8 +449,41 @@ void member_leave(struct fm_bridge *b, struct member *m, uint64_t now);
  * that each client of the group, or of the user, must ask before it claims more. */
 void memory_bell(struct fm_bridge *b, struct fm_bridge_client *c);
 void memory_end(struct fm_bridge_client *c);
-uint64_t memory_capacity(struct fm_bridge *b, const struct bdevice *d); /* 0: not known */
+/* What the group has requested of a device that it is on. */
+uint64_t memory_requested(const struct fm_bridge_group *g, const struct bdevice *d);
+/* Answers what the client wants to keep on the device of a row. */
+void keeps_answer(struct fm_bridge *b, struct memory *m, struct memory_row *r);
+/* What the groups but for one have requested on the device, or keep there. device: how large it is,
+ * as the least of these and that one say: no other can make it larger. */
+uint64_t keeps_others(struct fm_bridge *b, const struct fm_bridge_group *own,
+	const struct bdevice *d, uint64_t *device);
+/* Of a device: the largest that anybody says, at most what is set; 0: not known. And the same of
+ * the clients of one group; 0: the group is not there. */
+uint64_t memory_capacity(struct fm_bridge *b, const struct bdevice *d);
+uint64_t memory_capacity_of(const struct fm_bridge_group *g, const struct bdevice *d);
 void memory_reset_group(struct fm_bridge_group *g);
+void memory_reset(struct memory *m); /* of one client */
+/* UINT64_MAX: any amount */
+uint64_t memory_user_limit(const struct fm_bridge *b, const struct fm_bridge_client *c);
+/* caps.c: what exceeds a limit that has sunk is to leave the device. When to look again. */
+uint64_t caps_run(struct fm_bridge *b, uint64_t now);
+/* hosts.c: memory of the host for what is not on devices. attach: a ledger is known; settings: the
+ * budgets have changed. bell: the client has a new device, or wants more. run: when to call again.
+ * look: before others ask; what clients have is read. room: so much more of what the row has on its
+ * device may leave it; *why: what keeps the rest. */
+void hosts_attach(struct fm_bridge *b, struct memory *m);
+void hosts_settings(struct fm_bridge *b);
+void hosts_look(struct fm_bridge *b);
+void hosts_bell(struct fm_bridge *b, struct memory *m);
+uint64_t hosts_run(struct fm_bridge *b, uint64_t now);
+uint64_t hosts_room(struct fm_bridge *b, const struct memory *m, const struct memory_row *r,
+	struct fm_bridge_host_short *why);
+/* Of a group's rows together, on one device or on all (NULL). */
+uint64_t hosts_room_of(const struct fm_bridge_group *g, const struct bdevice *d);
+/* cgroups.c: what a cgroup may have on the device of a row, UINT64_MAX: any amount; is it the
+ * client's? */
+uint64_t cgroup_limit(const struct fm_bridge_cgroup *g, const struct memory_row *r);
+bool cgroup_has(const struct fm_bridge_cgroup *g, const struct memory *m);
 void memory_forget_group(struct fm_bridge_group *g);
 
 /* limits.c: the limits of the client's user; NULL: no limits. */
@@ -399,6 +542,8 @@ void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *
 	struct fm_bridge_group *cause, const char *reason, uint64_t took, uint64_t at);
 
 void note_policy(struct fm_bridge *b, uint64_t now);
+void note_memory(struct fm_bridge *b, enum fm_trace_event event, struct fm_bridge_group *g,
+	const struct bdevice *d, struct fm_bridge_group *cause, const uint64_t *arg);
 
 #define NOTES(b) FM_UNLIKELY((b)->tracer.note != NULL)
 /* g and d may be NULL constants of their types. */
@@ -421,6 +566,16 @@ void note_policy(struct fm_bridge *b, uint64_t now);
 			(const char *)(reason), (uint64_t)(took), 0);         \
 		if (NOTES(b))                                                 \
 			note_ent(b, FM_EV_##ev, e, cause, reason, took, at);  \
+	} while (0)
+/* d and cause may be NULL. */
+#define NOTE_MEMORY(b, ev, g, d, cause, a, b_, c)                                       \
+	do {                                                                            \
+		FM_PROBE(ev, (uint64_t)(b)->now, (g)->name, (const char *)NULL,         \
+			(const char *)NULL, (uint64_t)(a), (uint64_t)(b_));             \
+		if (NOTES(b))                                                           \
+			note_memory(b, FM_EV_##ev, g, d, cause,                         \
+				(const uint64_t[FM_TRACE_ARGS]){                        \
+					(uint64_t)(a), (uint64_t)(b_), (uint64_t)(c)}); \
 	} while (0)
 #define NOTE_QUEUE(b, ev, q, at)                                                        \
 	do {                                                                            \

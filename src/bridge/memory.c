@@ -4,10 +4,12 @@
  * hands out what each client may claim; a client that needs more asks (board/ledger.h).
  *
  * What a ledger says is a claim of its client. It is read once and bounded, and it can harm only
- * the clients of the same user: a limit is shared by nobody else.
+ * the clients of the same user. Limits of cgroups are shared by several users: for others than its
+ * user's, a client has there at most what the bridge has allowed it.
+ *
+ * The file is long because a claim is read, bounded, summed up and answered in one go: parts of it
+ * elsewhere would read words of a ledger twice.
  */
-#include "base/parse.h"
-#include "base/size.h"
 #include "demand.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -15,22 +17,19 @@
 
 #define NO_LIMIT UINT64_MAX
 
-/* More than any device and host have. */
-static uint64_t bounded(uint64_t bytes)
-{
-	return FM_MIN(bytes, (uint64_t)FM_MEMORY_MAX);
-}
-
 static uint64_t read_claim(const struct memory *m, struct memory_row *r)
 {
-	r->claimed = bounded(CLAIM(m->ledger->device[r - m->row].claimed));
+	r->claimed = demand_most(CLAIM(m->ledger->device[r - m->row].claimed));
 	return r->claimed;
 }
 
-static uint64_t never_falling(uint64_t *is, uint64_t said)
+/* False: it is less than it was. */
+static bool never_falling(uint64_t *is, uint64_t said)
 {
+	bool fell = said < *is;
+
 	*is = FM_MAX(*is, said);
-	return *is;
+	return !fell;
 }
 
 /* --- what shares a limit --- */
@@ -39,12 +38,6 @@ static uint64_t never_falling(uint64_t *is, uint64_t said)
 static struct fm_bridge_group *own_group(const struct memory *m)
 {
 	return m->client->first.group;
-}
-
-/* The member's ledger, if it belongs to the member's group. */
-static struct memory *memory_of(const struct member *m)
-{
-	return m->index ? NULL : m->client->memory;
 }
 
 /* The client's next row of that device, or NULL. Honest clients have one. */
@@ -59,7 +52,7 @@ static struct memory_row *row_next(struct memory *m, const struct bdevice *d, st
 #define each_row(m, d, r) \
 	for (struct memory_row *r = row_next(m, d, NULL); r; r = row_next(m, d, r))
 
-static uint64_t user_limit(const struct fm_bridge *b, const struct fm_bridge_client *c)
+uint64_t memory_user_limit(const struct fm_bridge *b, const struct fm_bridge_client *c)
 {
 	const struct fm_bridge_limits *l = client_limits(b, c);
 
@@ -71,33 +64,42 @@ static bool is_managed(const struct fm_bridge_group *g)
 	const struct member *m;
 
 	fm_list_each (m, &g->members, in_group)
-		if (memory_of(m) && memory_of(m)->managed)
+		if (demand_memory(m) && demand_memory(m)->managed)
 			return true;
 	return false;
 }
 
-/* Of the device, as the group's clients say it, and as it is set. 0: the group is not there. */
-static uint64_t capacity_of(const struct fm_bridge_group *g, const struct bdevice *d)
+uint64_t memory_capacity_of(const struct fm_bridge_group *g, const struct bdevice *d)
 {
 	uint64_t set = g->bridge->memory.device, most = 0;
 	struct member *m;
 
 	fm_list_each (m, &g->members, in_group)
-		if (memory_of(m))
-			each_row (memory_of(m), d, r)
+		if (demand_memory(m))
+			each_row (demand_memory(m), d, r)
 				most = FM_MAX(most, r->capacity);
 	return set ? FM_MIN(most, set) : most;
+}
+
+uint64_t memory_capacity(struct fm_bridge *b, const struct bdevice *d)
+{
+	struct fm_bridge_group *g;
+	uint64_t most = 0;
+
+	fm_list_each (g, &b->groups, link)
+		most = FM_MAX(most, memory_capacity_of(g, d));
+	return most;
 }
 
 /* A group whose memory may be moved could have more than the device: only if that is asked for. The
  * others have what the driver gives them, unless the device counts as having less. */
 static uint64_t group_limit(const struct fm_bridge_group *g, const struct bdevice *d)
 {
-	int64_t hint = fm_sched_group_hints(g->sgroup)->value[FM_HINT_MEMORY_LIMIT];
+	int64_t hint = demand_hint(g, FM_HINT_MEMORY_LIMIT);
 
 	if (hint > 0)
 		return (uint64_t)hint;
-	return is_managed(g) || g->bridge->memory.device ? capacity_of(g, d) : NO_LIMIT;
+	return is_managed(g) || g->bridge->memory.device ? memory_capacity_of(g, d) : NO_LIMIT;
 }
 
 /* --- what is left --- */
@@ -109,14 +111,16 @@ struct pool {
 	unsigned rows;
 };
 
-static void pool_add(struct pool *p, struct memory *m, struct memory_row *r)
+static void pool_add(struct pool *p, struct memory *m, struct memory_row *r, bool believed)
 {
 	uint64_t claimed = read_claim(m, r);
 
+	if (!believed)
+		claimed = FM_MIN(claimed, r->mark);
 	p->rows++;
 	p->claimed = fm_add_sat(p->claimed, claimed);
 	p->reserved = fm_add_sat(p->reserved,
-		r->allowed == NO_LIMIT ? claimed : FM_MAX(claimed, bounded(r->allowed)));
+		r->allowed == NO_LIMIT ? claimed : FM_MAX(claimed, demand_most(r->allowed)));
 }
 
 /* Takes from the row what it may claim and has not claimed, but for what it was granted just now.
@@ -131,7 +135,8 @@ static void take_slack(struct memory *m, struct memory_row *r)
 	if (r->allowed <= keeps)
 		return;
 	r->allowed = keeps;
-	r->claimed = bounded(fm_ledger_lower(row, keeps));
+	r->claimed = demand_most(fm_ledger_lower(row, keeps));
+	r->mark = FM_MIN(r->mark, FM_MAX(keeps, r->claimed));
 }
 
 enum what { SUM, TAKE };
@@ -141,7 +146,7 @@ static void row_do(struct pool *p, struct memory *m, struct memory_row *r, enum 
 	if (what == TAKE)
 		take_slack(m, r);
 	else
-		pool_add(p, m, r);
+		pool_add(p, m, r, true);
 }
 
 /* All rows of the group on the row's device, but for the row. */
@@ -151,10 +156,10 @@ static void group_do(
 	struct member *m;
 
 	fm_list_each (m, &own_group(own)->members, in_group)
-		if (memory_of(m))
-			each_row (memory_of(m), but->dev, r)
+		if (demand_memory(m))
+			each_row (demand_memory(m), but->dev, r)
 				if (r != but)
-					row_do(p, memory_of(m), r, what);
+					row_do(p, demand_memory(m), r, what);
 }
 
 /* The same of the user. */
@@ -167,6 +172,24 @@ static void user_do(
 		each_row (m, but->dev, r)
 			if (r != but)
 				row_do(p, m, r, what);
+}
+
+/* The same of a cgroup, whose clients may be of several users. */
+static void cgroup_do(struct pool *p, const struct memory *own, const struct fm_bridge_cgroup *g,
+	const struct memory_row *but, enum what what)
+{
+	struct fm_bridge_client *c;
+
+	fm_list_each (c, &own_group(own)->bridge->clients, link) {
+		if (!c->memory || !cgroup_has(g, c->memory))
+			continue;
+		each_row (c->memory, but->dev, r) {
+			if (r != but && what == TAKE)
+				take_slack(c->memory, r);
+			else if (r != but)
+				pool_add(p, c->memory, r, c->user == own->client->user);
+		}
+	}
 }
 
 /* What of a row's claim is not on the device, and will not come in before it is asked for. */
@@ -191,7 +214,7 @@ static void device_add(struct pool *p, struct memory *m, struct memory_row *r)
 	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
 	struct pool one = {0};
 
-	pool_add(&one, m, r);
+	pool_add(&one, m, r, true);
 	p->reserved = fm_add_sat(p->reserved, fm_sub_sat(one.reserved, away_of(m, r)));
 	if (r->promised && CLAIM(row->lacks))
 		p->reserved = fm_add_sat(p->reserved, r->promised);
@@ -218,13 +241,26 @@ static void device_do(
 
 struct pools {
 	struct pool group, user, device;
+	struct pool cgroup[FM_BRIDGE_CGROUPS];
+	unsigned cgroups;
 };
+
+static void pools_look_at_cgroups(
+	struct pools *p, const struct memory *m, const struct memory_row *r)
+{
+	p->cgroups = m->cgroups;
+	for (unsigned i = 0; i < p->cgroups; i++) {
+		p->cgroup[i].limit = cgroup_limit(m->cgroup[i], r);
+		if (p->cgroup[i].limit != NO_LIMIT)
+			cgroup_do(&p->cgroup[i], m, m->cgroup[i], r, SUM);
+	}
+}
 
 static void pools_look(
 	struct pools *p, struct fm_bridge *b, const struct memory *m, const struct memory_row *r)
 {
 	*p = (struct pools){.group.limit = group_limit(own_group(m), r->dev),
-		.user.limit = user_limit(b, m->client),
+		.user.limit = memory_user_limit(b, m->client),
 		.device.limit = b->memory.device ? memory_capacity(b, r->dev) : NO_LIMIT};
 	if (p->group.limit != NO_LIMIT)
 		group_do(&p->group, m, r, SUM);
@@ -232,6 +268,7 @@ static void pools_look(
 		user_do(&p->user, m, r, SUM);
 	if (p->device.limit != NO_LIMIT)
 		device_do(b, &p->device, r, SUM);
+	pools_look_at_cgroups(p, m, r);
 }
 
 static void pools_take(struct fm_bridge *b, const struct pools *p, const struct memory *m,
@@ -243,6 +280,9 @@ static void pools_take(struct fm_bridge *b, const struct pools *p, const struct 
 		user_do(NULL, m, r, TAKE);
 	if (p->device.limit != NO_LIMIT)
 		device_do(b, NULL, r, TAKE);
+	for (unsigned i = 0; i < p->cgroups; i++)
+		if (p->cgroup[i].limit != NO_LIMIT)
+			cgroup_do(NULL, m, m->cgroup[i], r, TAKE);
 }
 
 /* What one row may have in all, by what the others have, or by what they may have. */
@@ -255,7 +295,11 @@ static uint64_t room(const struct pool *p, bool reserved)
 
 static uint64_t room_in(const struct pools *p, bool reserved)
 {
-	return FM_MIN(room(&p->group, reserved), room(&p->user, reserved));
+	uint64_t left = FM_MIN(room(&p->group, reserved), room(&p->user, reserved));
+
+	for (unsigned i = 0; i < p->cgroups; i++)
+		left = FM_MIN(left, room(&p->cgroup[i], reserved));
+	return left;
 }
 
 /* --- an answer --- */
@@ -266,6 +310,8 @@ static uint64_t grant(const struct pools *p, uint64_t wanted, uint64_t most)
 {
 	unsigned others = FM_MAX(p->group.rows, p->user.rows);
 
+	for (unsigned i = 0; i < p->cgroups; i++)
+		others = FM_MAX(others, p->cgroup[i].rows);
 	return others ? wanted + (most - wanted) / (2 * (others + 1)) : most;
 }
 
@@ -307,8 +353,11 @@ static uint64_t decide(struct fm_bridge *b, struct pools *p, struct memory *m, s
 static void tell_limit(const struct pools *p, struct fm_ledger_device *row)
 {
 	uint64_t limit = FM_MIN(p->group.limit, p->user.limit);
-	bool none = limit == NO_LIMIT;
+	bool none;
 
+	for (unsigned i = 0; i < p->cgroups; i++)
+		limit = FM_MIN(limit, p->cgroup[i].limit);
+	none = limit == NO_LIMIT;
 	atomic_store_explicit(&row->limit, none ? 0 : limit, memory_order_relaxed);
 	atomic_store_explicit(&row->others, none ? 0 : fm_sub_sat(limit, room_in(p, false)),
 		memory_order_relaxed);
@@ -322,6 +371,27 @@ static bool is_full(
 	       wanted > fm_add_sat(room(&p->device, true), away_of(m, r));
 }
 
+/* No cgroup of it limits any device. One that limits another than the row says it is does not
+ * bind the row, but the row says that itself. */
+static bool in_no_limit(const struct memory *m)
+{
+	for (unsigned i = 0; i < m->cgroups; i++)
+		if (m->cgroup[i]->memory != NO_LIMIT || m->cgroup[i]->n)
+			return false;
+	return true;
+}
+
+/* So much of its claim counts for other users. What it has claimed from no daemon, or from an
+ * earlier one, counts as far as it would have been allowed. */
+static void mark(const struct pools *p, struct memory *m, struct memory_row *r)
+{
+	r->free = r->allowed == NO_LIMIT && in_no_limit(m);
+	if (room_in(p, true) != NO_LIMIT)
+		r->mark = FM_MAX(r->mark, FM_MIN(read_claim(m, r), room_in(p, true)));
+	if (r->allowed != NO_LIMIT)
+		r->mark = FM_MAX(r->mark, demand_most(r->allowed));
+}
+
 static void answer(struct fm_bridge *b, struct memory *m, struct memory_row *r)
 {
 	struct fm_ledger_device *row = &m->ledger->device[r - m->row];
@@ -332,10 +402,11 @@ static void answer(struct fm_bridge *b, struct memory *m, struct memory_row *r)
 	if (number == CLAIM(row->answered))
 		return;
 	read_claim(m, r);
-	wanted = bounded(wanted);
+	wanted = demand_most(wanted);
 	r->allowed = decide(b, &p, m, r, wanted);
 	r->request = number;
 	r->granted = wanted <= r->allowed ? wanted : 0;
+	mark(&p, m, r);
 	tell_limit(&p, row);
 	atomic_store_explicit(&row->full, is_full(&p, m, r, wanted), memory_order_relaxed);
 	fm_ledger_answer(row, number, r->allowed);
@@ -343,35 +414,58 @@ static void answer(struct fm_bridge *b, struct memory *m, struct memory_row *r)
 
 /* --- rows --- */
 
-/* Keys are copied before they are looked at: the client may write to them at any time. */
-static bool read_key(const struct fm_ledger_device *row, char key[FM_DEVKEY_MAX])
+/* Texts are copied before they are looked at: the client may write to them at any time. */
+static bool read_text(const volatile char *from, char *to, unsigned most)
 {
-	const volatile char *from = row->key;
 	unsigned n = 0;
 
-	for (; n < FM_DEVKEY_MAX; n++) {
-		key[n] = from[n];
-		if (!key[n])
+	for (; n < most; n++) {
+		to[n] = from[n];
+		if (!to[n])
 			return n > 0;
-		if (key[n] < ' ' || key[n] > '~')
+		if (to[n] < ' ' || to[n] > '~')
 			return false;
 	}
 	return false;
+}
+
+/* A limit by the bus that does not hold, because a client names another one, is as if the client
+ * did not say what it allocates. */
+static bool read_bus(struct memory_row *r, const struct fm_ledger_device *row)
+{
+	if (!read_text(row->bus, r->bus, FM_BUS_MAX) || !fm_mem_is_bus(r->bus))
+		memset(r->bus, 0, sizeof(r->bus));
+	return *r->bus;
+}
+
+/* The first that says where the device is counts. */
+static void take_link(const struct memory_row *r)
+{
+	if (r->dev && !*r->dev->upstream)
+		memcpy(r->dev->upstream, r->place.link, sizeof(r->dev->upstream));
 }
 
 /* A row whose device cannot be known is not counted, and not limited. */
 static void look_at_row(struct fm_bridge *b, struct memory *m, struct memory_row *r)
 {
 	struct fm_ledger_device *row = &m->ledger->device[r - m->row];
-	uint64_t capacity = bounded(CLAIM(row->capacity));
+	uint64_t capacity = demand_most(CLAIM(row->capacity));
 	char key[FM_DEVKEY_MAX];
 
+	if (capacity && !*r->bus && read_bus(r, row)) {
+		memory_reset(m); /* limits by the bus hold from now on */
+		if (b->host.place)
+			b->host.place(r->bus, &r->place);
+		take_link(r);
+	}
 	if (r->seen || !capacity)
 		return;
 	r->seen = true;
 	r->capacity = capacity;
-	if (!read_key(row, key) || device_get(b, &r->dev, m->client->user, key, NULL))
+	if (!read_text(row->key, key, FM_DEVKEY_MAX) ||
+		device_get(b, &r->dev, m->client->user, key, NULL))
 		r->dev = NULL;
+	take_link(r);
 }
 
 static void answer_unlimited(struct fm_ledger_device *row)
@@ -391,13 +485,16 @@ void memory_bell(struct fm_bridge *b, struct fm_bridge_client *c)
 		struct memory_row *r = &m->row[i];
 
 		look_at_row(b, m, r);
-		if (r->dev)
+		if (r->dev) {
 			answer(b, m, r);
-		else if (r->seen)
+			keeps_answer(b, m, r);
+		} else if (r->seen)
 			answer_unlimited(&m->ledger->device[i]);
 	}
-	if (m)
-		demand_kick(b);
+	if (m) {
+		hosts_bell(b, m);
+		demand_ring(b, c->user, b->now);
+	}
 }
 
 /* What a client has asked is not answered yet: the names and hints of its groups come first. */
@@ -410,6 +507,12 @@ int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_
 	m->client = c;
 	m->ledger = ledger;
 	m->managed = ledger->managed;
+	m->early = ledger->managed & FM_LEDGER_EARLY;
+	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
+		m->row[i].cap = UINT64_MAX;
+		m->row[i].place.node = -1;
+		atomic_store(&ledger->device[i].cap, UINT64_MAX);
+	}
 	c->memory = m;
 	away_begin(m);
 	demand_kick(b);
@@ -417,17 +520,27 @@ int fm_bridge_ledger(struct fm_bridge *b, struct fm_bridge_client *c, struct fm_
 	memory_reset_group(c->first.group);
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++)
 		look_at_row(b, m, &m->row[i]);
+	hosts_attach(b, m);
 	return 0;
 }
 
 /* --- changes --- */
 
-static void reset(struct memory *m)
+void memory_reset(struct memory *m)
 {
+	if (own_group(m))
+		own_group(m)->bridge->caps_at = 0;
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
-		m->row[i].allowed = m->row[i].granted = 0;
-		if (m->row[i].dev)
-			fm_ledger_lower(&m->ledger->device[i], 0);
+		struct memory_row *r = &m->row[i];
+
+		r->allowed = r->granted = 0;
+		if (!r->dev)
+			continue;
+		fm_ledger_lower(&m->ledger->device[i], 0);
+		/* Where nothing was limited it needed no answer. */
+		if (r->free)
+			r->mark = FM_MAX(r->mark, FM_MIN(read_claim(m, r), r->capacity));
+		r->free = false;
 	}
 }
 
@@ -436,8 +549,8 @@ void memory_reset_group(struct fm_bridge_group *g)
 	struct member *m;
 
 	fm_list_each (m, &g->members, in_group)
-		if (memory_of(m))
-			reset(memory_of(m));
+		if (demand_memory(m))
+			memory_reset(demand_memory(m));
 }
 
 void fm_bridge_memory_settings(struct fm_bridge *b, const struct fm_bridge_memory *m)
@@ -447,7 +560,8 @@ void fm_bridge_memory_settings(struct fm_bridge *b, const struct fm_bridge_memor
 	b->memory = *m;
 	fm_list_each (c, &b->clients, link)
 		if (c->memory)
-			reset(c->memory);
+			memory_reset(c->memory);
+	hosts_settings(b);
 }
 
 static struct memory_past *past_get(struct fm_bridge_group *g, struct bdevice *d)
@@ -469,10 +583,14 @@ static void read_counters(struct memory *m, struct memory_row *r)
 {
 	const struct fm_ledger_device *row = &m->ledger->device[r - m->row];
 
-	never_falling(&r->refused, CLAIM(row->refused));
-	never_falling(&r->went_out, CLAIM(row->went_out));
-	never_falling(&r->came_in, CLAIM(row->came_in));
-	never_falling(&r->kept, CLAIM(row->kept));
+	bool ok = CLAIM(row->resident) <= r->capacity;
+
+	ok &= never_falling(&r->refused, CLAIM(row->refused));
+	ok &= never_falling(&r->went_out, CLAIM(row->went_out));
+	ok &= never_falling(&r->came_in, CLAIM(row->came_in));
+	ok &= never_falling(&r->kept, CLAIM(row->kept));
+	ok &= never_falling(&r->missed, demand_most(CLAIM(row->missed)));
+	r->lies |= !ok;
 }
 
 /* Nothing is written to its ledger, which may be mapped by a later session already. */
@@ -494,6 +612,7 @@ void memory_end(struct fm_bridge_client *c)
 		p->went_out = fm_add_sat(p->went_out, r->went_out);
 		p->came_in = fm_add_sat(p->came_in, r->came_in);
 		p->kept = fm_add_sat(p->kept, r->kept);
+		p->missed = fm_add_sat(p->missed, r->missed);
 	}
 	fm_list_del(&m->in_user);
 	c->memory = NULL;
@@ -504,105 +623,9 @@ void memory_forget_group(struct fm_bridge_group *g)
 {
 	struct memory_past *p, *next;
 
+	planner_forget(g);
 	fm_list_each_safe (p, next, &g->memory_past, link)
 		free(p);
-}
-
-/* --- hints --- */
-
-static bool is_on(const struct fm_bridge_group *g, const struct bdevice *d)
-{
-	return capacity_of(g, d) > 0;
-}
-
-/* The largest capacity that anybody says the device has. */
-uint64_t memory_capacity(struct fm_bridge *b, const struct bdevice *d)
-{
-	struct fm_bridge_group *g;
-	uint64_t most = 0;
-
-	fm_list_each (g, &b->groups, link)
-		most = FM_MAX(most, capacity_of(g, d));
-	return most;
-}
-
-static uint64_t request_of(const struct fm_bridge_group *g)
-{
-	int64_t v = fm_sched_group_hints(g->sgroup)->value[FM_HINT_MEMORY_REQUEST];
-
-	return v > 0 ? (uint64_t)v : 0;
-}
-
-/* What the groups on the device, but for one, have requested. */
-static uint64_t requested(
-	struct fm_bridge *b, const struct fm_bridge_group *but, const struct bdevice *d)
-{
-	struct fm_bridge_group *g;
-	uint64_t sum = 0;
-
-	fm_list_each (g, &b->groups, link)
-		if (g != but && request_of(g) && is_on(g, d))
-			sum = fm_add_sat(sum, request_of(g));
-	return sum;
-}
-
-static int refuse_limit(uint64_t limit, uint64_t device, uint64_t host, struct fm_err *err)
-{
-	char l[FM_SIZE_TEXT], d[FM_SIZE_TEXT], h[FM_SIZE_TEXT];
-
-	fm_err_set(err, -ERANGE, "memory-limit %s is more than there is", fm_size_short(limit, l));
-	fm_err_hint(err, "the device has %s and the host has %s", fm_size_short(device, d),
-		fm_size_short(host, h));
-	return -ERANGE;
-}
-
-static int refuse_request(uint64_t request, uint64_t device, uint64_t others, struct fm_err *err)
-{
-	char r[FM_SIZE_TEXT], f[FM_SIZE_TEXT], d[FM_SIZE_TEXT], o[FM_SIZE_TEXT];
-
-	fm_err_set(err, -ENOSPC, "memory-request %s is more than the %s that are free",
-		fm_size_short(request, r), fm_size_short(fm_sub_sat(device, others), f));
-	fm_err_hint(err,
-		"the device has %s, of which other groups request %s; "
-		"`fermata ps --memory' lists them",
-		fm_size_short(device, d), fm_size_short(others, o));
-	return -ENOSPC;
-}
-
-static int allows_on(struct fm_bridge *b, const struct fm_bridge_group *g, const struct bdevice *d,
-	enum fm_hint h, uint64_t v, struct fm_err *err)
-{
-	uint64_t device = memory_capacity(b, d), others;
-
-	if (!device)
-		return 0;
-	if (h == FM_HINT_MEMORY_LIMIT)
-		return b->memory.host && v > fm_add_sat(device, b->memory.host)
-			       ? refuse_limit(v, device, b->memory.host, err)
-			       : 0;
-	others = requested(b, g, d);
-	return v > fm_sub_sat(device, others) ? refuse_request(v, device, others, err) : 0;
-}
-
-/* A group whose devices are not known yet may come to any of those that are. */
-int fm_bridge_memory_allows(struct fm_bridge *b, const struct fm_bridge_group *g, enum fm_hint h,
-	int64_t v, struct fm_err *err)
-{
-	struct bdevice *d;
-	bool known = false, fits = false;
-	int rc = 0;
-
-	if ((h != FM_HINT_MEMORY_LIMIT && h != FM_HINT_MEMORY_REQUEST) || v <= 0)
-		return 0;
-	fm_list_each (d, &b->devices, link)
-		known |= g && is_on(g, d);
-	fm_list_each (d, &b->devices, link) {
-		int no = known && !is_on(g, d) ? 0 : allows_on(b, g, d, h, (uint64_t)v, err);
-
-		rc = no ? no : rc;
-		fits |= !no && !known && memory_capacity(b, d);
-	}
-	return fits ? 0 : rc;
 }
 
 /* --- for people --- */
@@ -637,14 +660,24 @@ static void add_row(struct fm_bmemory_info *i, struct memory *m, struct memory_r
 	read_counters(m, r);
 	i->capacity = FM_MAX(i->capacity, r->capacity);
 	i->committed = fm_add_sat(i->committed, read_claim(m, r));
-	i->peak = fm_add_sat(i->peak, FM_MAX(bounded(CLAIM(row->peak)), r->claimed));
+	i->peak = fm_add_sat(i->peak, FM_MAX(demand_most(CLAIM(row->peak)), r->claimed));
 	add_kinds(i, row, r->claimed);
 	if (trouble < FM_MEM_TROUBLES)
 		i->trouble = FM_MAX(i->trouble, trouble);
+	i->lies |= r->lies;
 	i->refused = fm_add_sat(i->refused, r->refused);
 	i->went_out = fm_add_sat(i->went_out, r->went_out);
 	i->came_in = fm_add_sat(i->came_in, r->came_in);
 	i->kept = fm_add_sat(i->kept, r->kept);
+	i->missed = fm_add_sat(i->missed, r->missed);
+	i->host_has = fm_add_sat(i->host_has, r->host_has);
+	i->host_strayed =
+		fm_add_sat(i->host_strayed, FM_MIN(CLAIM(row->host_strayed), r->host_has));
+	i->node = FM_MAX(i->node, r->place.node);
+	if (!r->missed)
+		return;
+	i->by_write |= CLAIM(row->missed_how) == FM_MEM_MISS_WRITE;
+	i->all_came |= CLAIM(row->missed_cure) == FM_MEM_CURE_ALL;
 }
 
 static void add_past(struct fm_bmemory_info *i, const struct memory_past *p)
@@ -653,6 +686,20 @@ static void add_past(struct fm_bmemory_info *i, const struct memory_past *p)
 	i->went_out = fm_add_sat(i->went_out, p->went_out);
 	i->came_in = fm_add_sat(i->came_in, p->came_in);
 	i->kept = fm_add_sat(i->kept, p->kept);
+	i->missed = fm_add_sat(i->missed, p->missed);
+}
+
+/* The least that any of its clients' cgroups may have. */
+static uint64_t cgroups_limit(const struct fm_bridge_group *g, const struct bdevice *d)
+{
+	uint64_t most = NO_LIMIT;
+	struct member *m;
+
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < demand_memory(m)->cgroups; i++)
+			each_row (demand_memory(m), d, r)
+				most = FM_MIN(most, cgroup_limit(demand_memory(m)->cgroup[i], r));
+	return most;
 }
 
 void fm_bridge_group_each_memory(struct fm_bridge_group *g,
@@ -662,21 +709,27 @@ void fm_bridge_group_each_memory(struct fm_bridge_group *g,
 	struct bdevice *d;
 
 	fm_list_each (d, &g->bridge->devices, link) {
-		struct fm_bmemory_info i = {.device = d->key, .managed = is_managed(g)};
+		struct fm_bmemory_info i = {.device = d->key,
+			.managed = is_managed(g),
+			.turn = planner_turn_of(g, d),
+			.node = -1};
 		uint64_t limit = group_limit(g, d);
 		struct member *m;
 
+		limit = FM_MIN(limit, cgroups_limit(g, d));
 		fm_list_each (m, &g->members, in_group)
-			if (memory_of(m))
-				each_row (memory_of(m), d, r)
-					add_row(&i, memory_of(m), r);
+			if (demand_memory(m))
+				each_row (demand_memory(m), d, r) {
+					add_row(&i, demand_memory(m), r);
+					i.early |= demand_memory(m)->early;
+				}
 		if (!i.capacity)
 			continue;
 		fm_list_each (p, &g->memory_past, link)
 			if (p->dev == d)
 				add_past(&i, p);
 		i.limit = limit == NO_LIMIT ? 0 : limit;
-		i.request = request_of(g);
+		i.request = (uint64_t)FM_MAX(demand_hint(g, FM_HINT_MEMORY_REQUEST), INT64_C(0));
 		fn(arg, &i);
 	}
 }

@@ -151,7 +151,7 @@ static int set_hint(struct fm_bridge *b, struct fm_bridge_group *g,
 		demand_kick(b);
 	if (!rc && changes_clients(h))
 		group_hinted(b, g);
-	if (!rc && (h == FM_HINT_LEVEL || h == FM_HINT_GUARD_FROM))
+	if (!rc && (h == FM_HINT_LEVEL || h == FM_HINT_GUARD_FROM || h == FM_HINT_PAD))
 		group_ways(b, g);
 	return rc ? fm_err_set(err, rc, "hint %d does not take the value %" PRId64, (int)h, v) : 0;
 }

@@ -94,6 +94,18 @@ void note_ent(struct fm_bridge *b, enum fm_trace_event event, const struct ent *
 	note_out(b, &n);
 }
 
+void note_memory(struct fm_bridge *b, enum fm_trace_event event, struct fm_bridge_group *g,
+	const struct bdevice *d, struct fm_bridge_group *cause, const uint64_t *arg)
+{
+	note_out(b, &(struct fm_bridge_note){.event = event,
+			    .at = b->now,
+			    .group = g,
+			    .cause = cause == g ? NULL : cause,
+			    .device = d ? d->id : 0,
+			    .device_key = d ? d->key : NULL,
+			    .arg = {arg[0], arg[1], arg[2]}});
+}
+
 static void note_setting(struct fm_bridge *b, const char *name, int64_t value, uint64_t now)
 {
 	FM_PROBE(setting, now, (const char *)NULL, (const char *)NULL, name, (uint64_t)value, 0);

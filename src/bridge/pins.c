@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What pins the memory of groups, by name, as their clients say. */
+/* What pins the memory of groups, by name, and what is foretold of it, as their clients say. */
 #include "internal.h"
 #include <string.h>
 
@@ -27,4 +27,21 @@ unsigned fm_bridge_group_pins(const struct fm_bridge_group *g, struct fm_mem_pin
 		}
 	}
 	return n;
+}
+
+bool fm_bridge_group_foretold(const struct fm_bridge_group *g, uint64_t foretold[FM_MEM_FORETOLDS])
+{
+	struct member *m;
+	bool any = false;
+
+	memset(foretold, 0, FM_MEM_FORETOLDS * sizeof(*foretold));
+	fm_list_each (m, &g->members, in_group) {
+		const struct memory *mem = m->client->memory;
+
+		for (unsigned i = 0; !m->index && mem && i < FM_MEM_FORETOLDS; i++) {
+			foretold[i] += atomic_load(&mem->ledger->foretold[i]);
+			any |= foretold[i] != 0;
+		}
+	}
+	return any;
 }

@@ -3,6 +3,7 @@
 #include "planner.h"
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Of the daemon's time, about: a plan, and for each extent in it. So much of it at once; then plans
  * wait, so that clients that ring on and on do not keep the daemon busy. */
@@ -37,6 +38,46 @@ void planner_free(struct bdevice *d)
 	d->planner = NULL;
 }
 
+/* --- the link --- */
+
+/* Others that move memory behind the same bridge; and the fastest link there. */
+static unsigned others_on(struct fm_bridge *b, const struct bdevice *d, uint64_t *fastest)
+{
+	const struct bdevice *o;
+	unsigned n = 0;
+
+	*fastest = d->planner->rate;
+	fm_list_each (o, &b->devices, link) {
+		if (o == d || !o->planner || !*d->upstream || strcmp(o->upstream, d->upstream) != 0)
+			continue;
+		n += o->tight && o->moves;
+		*fastest = FM_MAX(*fastest, o->planner->rate);
+	}
+	return n;
+}
+
+static struct fm_mem_link link_of(uint64_t rate)
+{
+	return (struct fm_mem_link){.in = rate, .out = rate, .both = rate + rate / 2};
+}
+
+/* Until it has been measured, the bridge is taken to carry what one device does, both ways. */
+static void set_link(struct fm_bridge *b, struct bdevice *d)
+{
+	struct planner *p = d->planner;
+	struct fm_mem_link alone;
+	uint64_t fastest;
+
+	p->others = others_on(b, d, &fastest);
+	alone = link_of(p->rate);
+	if (!p->others)
+		p->w.link = alone;
+	else if (p->beside)
+		p->w.link = link_of(FM_MIN(p->beside, p->rate));
+	else
+		p->w.link = fm_mem_link_beside(&alone, link_of(fastest).both, p->others);
+}
+
 static int make(struct fm_bridge *b, struct bdevice *d)
 {
 	struct planner *p = d->planner;
@@ -51,8 +92,7 @@ static int make(struct fm_bridge *b, struct bdevice *d)
 	p->w.slack = SLACK;
 	if (!p->rate)
 		p->rate = RATE;
-	p->w.link =
-		(struct fm_mem_link){.in = p->rate, .out = p->rate, .both = p->rate + p->rate / 2};
+	set_link(b, d);
 	return 0;
 }
 
@@ -71,20 +111,26 @@ static uint64_t came_in(const struct planner *p)
 	return sum;
 }
 
-/* How fast memory comes in, while it does. */
+/* How fast memory comes in, while it does: alone behind its bridge, or beside others. */
 static void measure(struct planner *p, bool comes)
 {
 	uint64_t ns = p->w.now - p->rate_at, in = came_in(p), rate;
+	uint64_t *of = p->others ? &p->beside : &p->rate;
+	bool same = !p->others == !p->others_then;
 
-	if (comes && p->rate_at && ns < RATE_OVER)
+	if (comes && p->rate_at && same && ns < RATE_OVER)
 		return;
-	if (comes && p->rate_at && in > p->rate_in) {
+	if (comes && p->rate_at && same && in > p->rate_in) {
 		rate = (uint64_t)((unsigned __int128)(in - p->rate_in) * FM_S / ns);
 		rate = FM_MIN(FM_MAX(rate, RATE_LEAST), RATE_MOST);
-		p->rate = p->rate - p->rate / 4 + rate / 4;
+		if (!*of)
+			*of = rate;
+		*of = *of - *of / 4 + rate / 4;
+		p->measured = true;
 	}
 	p->rate_at = comes ? p->w.now : 0;
 	p->rate_in = in;
+	p->others_then = p->others;
 }
 
 static bool works(const struct bdevice *d)
@@ -118,15 +164,44 @@ static void look_at_clock(struct bdevice *d, bool moves, bool waits)
 
 /* --- what is done --- */
 
-static void store_share(struct fm_bridge *b, const struct planned_client *c, uint64_t share)
+static void store_share(struct fm_bridge *b, const struct planned_client *c)
 {
 	struct fm_ledger *l = c->client->memory->ledger;
 
-	if (c->row->share == share)
-		return;
-	c->row->share = share;
-	atomic_store(&l->device[c->row - c->client->memory->row].share, share);
-	b->host.wake(c->client->ctx);
+	NOTE_MEMORY(b, memory_share, c->client->first.group, c->row->dev, NULL, c->share, c->here,
+		c->here + c->missing);
+	c->row->share = c->share;
+	atomic_store(&l->device[c->row - c->client->memory->row].share, c->share);
+}
+
+static bool all_are_here(const struct planner *p)
+{
+	for (unsigned i = 0; i < p->w.groups; i++)
+		if (p->of[i].group->demand.place != PLACE_HERE)
+			return false;
+	return true;
+}
+
+/* What runs from the host in a group that goes on running comes to the device by itself. So it does
+ * in one that is idle, where nobody waits for the room. */
+static void share_what_is_left(struct planner *p, uint64_t room)
+{
+	bool idle_too = all_are_here(p);
+
+	for (unsigned i = 0; i < p->w.groups; i++)
+		for (unsigned k = p->of[i].client; k < p->of[i].client + p->of[i].clients; k++) {
+			struct planned_client *c = &p->client[k];
+			uint64_t back = fm_sub_sat(c->here + c->missing, c->share);
+
+			back = FM_MIN(c->back, back);
+			back = FM_MIN(back, room);
+
+			if (p->of[i].group->demand.place != PLACE_HERE ||
+				!(p->group[i].running || idle_too))
+				continue;
+			room -= back;
+			c->share += back;
+		}
 }
 
 /* What each client is to have: what it has or was promised, less what goes, and more for which
@@ -158,21 +233,23 @@ static void set_shares(struct planner *p)
 		room -= x->bytes;
 		p->client[x->client].share += x->bytes;
 	}
+	share_what_is_left(p, room);
 }
 
-static void mark_those_that_go(struct planner *p)
+static void mark_those_that_move(struct planner *p)
 {
-	for (unsigned i = 0; i < p->plan.n_out; i++)
-		for (unsigned k = 0; k < p->w.groups; k++) {
-			const struct fm_mem_group *g = &p->group[k];
+	for (unsigned k = 0; k < p->w.groups; k++) {
+		const struct fm_mem_group *g = &p->group[k];
 
-			if (p->plan.out[i] >= g->first && p->plan.out[i] < g->first + g->n)
-				p->of[k].goes = true;
-		}
+		for (unsigned i = 0; i < p->plan.n_out; i++)
+			p->of[k].goes |= p->plan.out[i] - g->first < g->n;
+		for (unsigned i = 0; i < p->plan.n_in; i++)
+			p->of[k].comes |= p->plan.in[i] - g->first < g->n;
+	}
 }
 
 /* For people: the group whose memory is to come in. */
-static const struct fm_bridge_group *cause_of(const struct planner *p)
+static struct fm_bridge_group *cause_of(const struct planner *p)
 {
 	for (unsigned k = 0; k < p->w.turns; k++)
 		if (p->plan.group[p->turn[k].group].missing)
@@ -182,30 +259,32 @@ static const struct fm_bridge_group *cause_of(const struct planner *p)
 
 static void put_out(struct fm_bridge *b, struct planner *p, struct planned_group *of)
 {
-	const struct fm_bridge_group *cause = cause_of(p);
+	struct fm_bridge_group *cause = cause_of(p);
 
-	for (unsigned k = of->client; k < of->client + of->clients; k++) {
-		const struct planned_client *c = &p->client[k];
-
-		c->row->share = c->share;
-		atomic_store(
-			&c->client->memory->ledger->device[c->row - c->client->memory->row].share,
-			c->share);
-	}
+	for (unsigned k = of->client; k < of->client + of->clients; k++)
+		store_share(b, &p->client[k]);
 	demand_go_out(b, of->group, FM_OUT_DEMAND, cause != of->group ? cause : NULL, p->w.now);
 }
 
-static void follow_due(struct planned_group *of, uint64_t now)
+static void follow_due(struct fm_bridge *b, const struct bdevice *d, struct planned_group *of)
 {
+	const struct planner *p = d->planner;
 	struct demand *x = &of->group->demand;
 
-	if (!of->turn || x->place == PLACE_HERE)
+	if (x->place == PLACE_HERE || (!of->turn && x->due_on == d)) {
 		x->due = 0;
-	else if (!x->due)
-		x->due = now;
+	} else if (of->turn && of->missing && !x->due) {
+		x->due = p->w.now;
+		x->due_on = d;
+		x->stood_from = d->exposed;
+		NOTE_MEMORY(b, memory_due, of->group, d, NULL, of->missing, p->w.link.in,
+			p->w.capacity);
+	}
+	if (x->due_on == d)
+		x->stood = d->exposed - x->stood_from;
 }
 
-/* Is it to have all of its memory on this device? */
+/* Is it to have all of its memory on this device that is not to be mapped from the host? */
 static bool has_all(const struct planner *p, const struct planned_group *of)
 {
 	for (unsigned k = of->client; k < of->client + of->clients; k++)
@@ -223,6 +302,36 @@ static void stop(struct fm_bridge *b, struct bdevice *d, struct fm_bridge_group 
 		demand_stop(b, g, held, d->planner->w.now);
 }
 
+/* At its place. What is to be mapped from the host is, when it has work; then it is in. */
+static void let_in(struct fm_bridge *b, struct planner *p, const struct planned_group *of)
+{
+	if (!demand_missing(of->group, NULL))
+		demand_is_in(b, of->group, p->shared, p->w.now);
+	else if (of->listed)
+		demand_bring_in(b, of->group, p->shared, p->w.now);
+}
+
+static void apply_here(struct fm_bridge *b, struct bdevice *d, unsigned i)
+{
+	struct planner *p = d->planner;
+	struct planned_group *of = &p->of[i];
+
+	/* What starts early gets its memory while it runs. */
+	if (of->goes || (of->comes && of->missing && !p->group[i].early)) {
+		put_out(b, p, of);
+		return;
+	}
+	stop(b, d, of->group,
+		p->plan.group[i].held && !demand_lacks(of->group) &&
+			!(p->group[i].early && of->turn));
+	for (unsigned k = of->client; k < of->client + of->clients; k++)
+		if ((p->client[k].row->share != UINT64_MAX || p->group[i].early) &&
+			p->client[k].row->share != p->client[k].share) {
+			store_share(b, &p->client[k]);
+			b->host.wake(p->client[k].client->ctx);
+		}
+}
+
 static void apply(struct fm_bridge *b, struct bdevice *d, unsigned i)
 {
 	struct planner *p = d->planner;
@@ -231,27 +340,32 @@ static void apply(struct fm_bridge *b, struct bdevice *d, unsigned i)
 	struct fm_bridge_group *g = of->group;
 	uint64_t now = p->w.now;
 
-	follow_due(of, now);
+	follow_due(b, d, of);
 	if (g->away != FM_MEM_STAY || g->demand.place == PLACE_COMING)
 		return;
 	if (g->demand.place == PLACE_HERE) {
-		if (of->goes)
-			put_out(b, p, of);
-		else
-			stop(b, d, g, state->held && !demand_lacks(g));
+		apply_here(b, d, i);
+		return;
+	}
+	if (of->turn && g->demand.place == PLACE_OUT && fm_mem_starts_early(&p->plan, &p->w, i)) {
+		demand_is_in(b, g, true, now);
 		return;
 	}
 	/* What there is no room for whatever goes: the driver has the last word. */
 	if (of->turn && of->missing && !state->missing && !p->unseen) {
-		demand_bring_in(b, g, now);
+		demand_bring_in(b, g, true, now);
 		return;
 	}
 	for (unsigned k = of->client; k < of->client + of->clients; k++)
-		store_share(b, &p->client[k], p->client[k].share);
+		if (p->client[k].row->share != p->client[k].share) {
+			g->demand.early |= p->client[k].share > p->client[k].here;
+			store_share(b, &p->client[k]);
+			b->host.wake(p->client[k].client->ctx);
+		}
 	if (of->goes && g->demand.place == PLACE_OUT)
 		demand_goes_on(g, now);
-	if (has_all(p, of) && !demand_missing(g, NULL) && !demand_gives(g))
-		demand_is_in(b, g, p->shared, now);
+	if (has_all(p, of) && !demand_set_missing(g, now) && !demand_gives(g))
+		let_in(b, p, of);
 }
 
 /* --- a device that is fuller than it seems --- */
@@ -274,7 +388,10 @@ static uint64_t bytes_in(const struct planner *p, unsigned group, enum fm_where 
 	uint64_t sum = 0;
 
 	for (unsigned k = g->first; k < g->first + g->n; k++)
-		sum += p->extent[k].where == where ? p->extent[k].bytes : 0;
+		/* What is to be mapped from the host needs no room. */
+		if (p->extent[k].where == where &&
+			(where != FM_ON_HOST || p->extent[k].next != FM_NEVER))
+			sum += p->extent[k].bytes;
 	return sum;
 }
 
@@ -292,7 +409,9 @@ static uint64_t boasted(struct fm_bridge *b, const struct bdevice *d, unsigned g
 }
 
 /* What is unseen takes room from groups that can go, and never from the one that comes in. While
- * the driver has no room, it is all that is not there of those that are known. */
+ * the driver has no room, it is all that is not there of those that are known. It is never more
+ * than that: what is there shows how much room there was. Otherwise memory of groups that are idle
+ * would go for it, which nobody needs, and a device that lacks a page would count as full. */
 static void look_for_unseen(struct fm_bridge *b, const struct bdevice *d)
 {
 	struct planner *p = d->planner;
@@ -303,10 +422,12 @@ static void look_for_unseen(struct fm_bridge *b, const struct bdevice *d)
 	for (unsigned i = 0; i < p->w.groups; i++)
 		there = fm_add_sat(
 			there, fm_add_sat(bytes_in(p, i, FM_ON_DEVICE), bytes_in(p, i, FM_GOING)));
+	left = fm_sub_sat(p->w.capacity, there);
+	p->unseen = FM_MIN(p->unseen, left);
 	for (unsigned i = 0; i < p->w.groups; i++) {
 		uint64_t coming = bytes_in(p, i, FM_COMING);
 		bool full = coming && is_full(&p->of[i], p->w.now);
-		uint64_t least = FM_MAX(coming, fm_sub_sat(p->w.capacity, there));
+		uint64_t least = FM_MAX(coming, left);
 		uint64_t unseen = full ? fm_add_sat(least, boasted(b, d, i)) : 0;
 
 		if (unseen > p->unseen) {
@@ -341,9 +462,23 @@ static void count_plan(struct fm_bridge *b, struct planner *p)
 	p->owes = FM_MAX(p->owes, p->w.now) + (PLAN_COST + p->w.extents * EXTENT_COST) * n;
 }
 
+/* The next turn of a group at its place that lacks something: nothing else wakes us then. */
+static uint64_t next_turn(const struct planner *p)
+{
+	for (unsigned k = 0; k < p->w.turns; k++) {
+		const struct planned_group *of = &p->of[p->turn[k].group];
+
+		if (p->turn[k].from > p->w.now && of->missing &&
+			of->group->demand.place == PLACE_HERE)
+			return p->turn[k].from;
+	}
+	return FM_NEVER;
+}
+
 static uint64_t finish(struct bdevice *d)
 {
 	struct planner *p = d->planner;
+	uint64_t turn = next_turn(p), next = FM_MIN(p->plan.next, p->back_at);
 	bool moves = false, comes = false, waits = false;
 
 	for (unsigned i = 0; i < p->w.extents; i++) {
@@ -353,9 +488,11 @@ static uint64_t finish(struct bdevice *d)
 	for (unsigned i = 0; i < p->w.groups; i++)
 		waits |= p->of[i].turn && p->of[i].missing;
 	moves |= p->plan.n_in || p->plan.n_out;
+	d->moves = moves;
 	measure(p, comes);
 	look_at_clock(d, moves, waits);
-	return moves || waits ? FM_MIN(p->plan.next, p->w.now + LOOK) : p->plan.next;
+	next = FM_MIN(next, turn);
+	return moves || waits ? FM_MIN(next, p->w.now + LOOK) : next;
 }
 
 uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now)
@@ -374,7 +511,7 @@ uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now)
 	if (planner_world(b, d, &tight))
 		return now + LOOK;
 	if (!tight)
-		return FM_NEVER;
+		return p->back_at;
 	d->tight = true;
 	count_plan(b, p);
 	if (planner_turns(d))
@@ -382,14 +519,18 @@ uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now)
 	look_for_unseen(b, d);
 	if (fm_mem_plan(&p->plan, &p->w))
 		return now + LOOK;
+	planner_note(p);
 	set_shares(p);
-	mark_those_that_go(p);
+	mark_those_that_move(p);
 	for (unsigned i = 0; i < p->w.groups; i++) {
-		enum place place = p->of[i].group->demand.place;
+		const struct demand *x = &p->of[i].group->demand;
+		enum place place = x->place;
+		bool stopped = x->stopped;
 
 		apply(b, d, i);
-		if (p->of[i].group->demand.place != place)
-			demand_kick(b); /* to follow it there */
+		/* To follow it there; and its memory may go as soon as it is stopped. */
+		if (x->place != place || x->stopped != stopped)
+			demand_kick(b);
 	}
 	return finish(d);
 }

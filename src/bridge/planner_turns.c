@@ -34,6 +34,12 @@ static bool is_left(const struct fm_bridge_group *g, uint64_t now)
 	       (g->demand.place != PLACE_HERE && g->demand.apart > now);
 }
 
+/* It has work, and is to wait for a while: others go on. */
+static bool planned_to_wait(const struct fm_bridge_group *g)
+{
+	return g->demand.place != PLACE_HERE && g->demand.needs;
+}
+
 static void add_turn(struct planner *p, unsigned group, uint64_t from, uint64_t until)
 {
 	unsigned k = p->w.turns;
@@ -54,6 +60,26 @@ static void add_all_that_work(struct planner *p)
 			add_turn(p, i, p->w.now, FM_NEVER);
 }
 
+/* A group that is left for a while keeps its place with the policy, and what comes behind it would
+ * always come later: it has its turn as if that one had none. */
+static void close_up(struct planner *p, int left, int n)
+{
+	const struct fm_sturn *gone = &p->sturn[left];
+	uint64_t from = FM_MAX(gone->from, p->w.now), until = gone->until;
+
+	if (until == FM_NEVER)
+		return;
+	for (int i = left + 1; i < n; i++) {
+		struct fm_sturn *t = &p->sturn[i];
+
+		if (t->from < until)
+			continue;
+		t->from -= FM_MIN(fm_sub_sat(until, from), fm_sub_sat(t->from, p->w.now));
+		if (t->until != FM_NEVER)
+			t->until = fm_sub_sat(t->until, fm_sub_sat(until, from));
+	}
+}
+
 static int forecast(struct bdevice *d, struct planner *p)
 {
 	const struct fm_sforesight f = {.now = p->w.now, .until = FM_NEVER};
@@ -68,7 +94,9 @@ static int forecast(struct bdevice *d, struct planner *p)
 		const struct ent *e = p->sturn[i].data;
 		unsigned group = number_of(p, e->group);
 
-		if (group != NO_GROUP && !is_left(e->group, p->w.now))
+		if (group != NO_GROUP && is_left(e->group, p->w.now) && planned_to_wait(e->group))
+			close_up(p, i, n);
+		else if (group != NO_GROUP && !is_left(e->group, p->w.now))
 			add_turn(p, group, FM_MAX(p->sturn[i].from, p->w.now), p->sturn[i].until);
 	}
 	return 0;
@@ -251,7 +279,9 @@ int planner_turns(struct bdevice *d)
 				add_turn(p, i, p->w.now, p->w.now + PLANNER_KEEPS);
 	keep_what_came_in(p);
 	sort_turns(p);
-	for (unsigned k = 0; k < p->w.turns && p->turn[k].from <= p->w.now; k++)
-		p->of[p->turn[k].group].turn = true;
+	for (unsigned k = 0; k < p->w.turns; k++) {
+		p->of[p->turn[k].group].listed = true;
+		p->of[p->turn[k].group].turn |= p->turn[k].from <= p->w.now;
+	}
 	return 0;
 }

@@ -10,7 +10,7 @@
 
 static struct fm_stop_rule of_device(const struct fm_bridge *b, const char *key)
 {
-	struct fm_stop_rule way = {.level = 0, .guard_ns = FM_NEVER};
+	struct fm_stop_rule way = {.level = 0, .guard_ns = FM_NEVER, .pad = 0};
 
 	for (unsigned i = 0; i < b->n_ways; i++) {
 		const struct fm_stop_rule *w = &b->ways[i];
@@ -19,6 +19,7 @@ static struct fm_stop_rule of_device(const struct fm_bridge *b, const char *key)
 			continue;
 		way.level = way.level ? way.level : w->level;
 		way.guard_ns = way.guard_ns != FM_NEVER ? way.guard_ns : w->guard_ns;
+		way.pad = way.pad ? way.pad : w->pad;
 	}
 	way.guard_ns = way.guard_ns != FM_NEVER ? way.guard_ns : 0;
 	return way;
@@ -30,6 +31,13 @@ static uint32_t lesser(uint32_t device, int64_t hint)
 	uint32_t level = FM_MIN(device ? device : FM_LEVEL_RUNNING, (uint32_t)hint);
 
 	return level < FM_LEVEL_RUNNING ? level : 0;
+}
+
+int64_t way_pad(const struct fm_bridge *b, const char *key)
+{
+	uint32_t pad = of_device(b, key).pad;
+
+	return pad ? (int32_t)pad + FM_PAD_DEVICE : 0;
 }
 
 void way_store(struct fm_bridge *b, struct queue *q)
@@ -55,9 +63,11 @@ void group_ways(struct fm_bridge *b, struct fm_bridge_group *g)
 	struct queue *q;
 	struct ent *e;
 
-	fm_list_each (e, &g->ents, in_group)
+	fm_list_each (e, &g->ents, in_group) {
+		pad_refresh(b, e);
 		fm_list_each (q, &e->queues, in_ent)
 			way_store(b, q);
+	}
 }
 
 void fm_bridge_set_ways(

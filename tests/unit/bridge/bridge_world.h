@@ -150,7 +150,7 @@ static inline void pass(struct world *w, uint64_t ns)
 {
 	uint64_t end = w->now + ns, next;
 
-	while ((next = fm_bridge_run(w->b, w->now)) <= end)
+	while ((next = fm_bridge_run(w->b, w->now)) <= end && w->now < end)
 		w->now = FM_MAX(next, w->now + 1);
 	w->now = end;
 	fm_bridge_run(w->b, w->now);

@@ -71,6 +71,110 @@ static void a_group_goes_on_when_its_memory_is_in(void **state)
 	assert_int_equal(fm_bridge_run(w->b, w->now) > w->now + FM_S, true); /* looks no more */
 }
 
+static void claim(struct fm_ledger *l, uint64_t bytes)
+{
+	atomic_store(&l->device[0].claimed, bytes);
+	atomic_store(&l->device[0].kind[FM_MEM_MOVABLE], bytes);
+	atomic_store(&l->device[0].resident, bytes);
+}
+
+/* On a device that counts as smaller than it is, of which another has most. */
+static void it_comes_in_as_there_is_room(void **state)
+{
+	static const struct fm_bridge_memory small = {.device = 150}, large = {.device = 0};
+	struct fm_bridge_group *g;
+	struct world *w = *state;
+	struct fm_ledger *a, *b;
+	struct fm_bridge_away away;
+
+	fm_bridge_memory_settings(w->b, &small);
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	g = group_of(&w->a, 0);
+	a = give_ledger(w, &w->a, true);
+	claim(a, 100);
+	assert_int_equal(out(w, &w->a), 0);
+	goes_out(a);
+	b = give_ledger(w, &w->z, false);
+	claim(b, 90);
+	assert_true(fm_bridge_group_back(w->b, g, w->now));
+	pass(w, 10 * FM_MS);
+	assert_int_equal(atomic_load(&a->device[0].wish), FM_MEM_OUT);
+	assert_int_equal(atomic_load(&a->device[0].share), 60);
+	fm_bridge_group_away(g, &away);
+	assert_int_equal(away.wish, FM_MEM_IN);
+	assert_int_equal(away.trouble, FM_MEM_DEVICE_FULL);
+	atomic_store(&a->device[0].resident, 60);
+	atomic_store(&a->device[0].host, 40);
+	pass(w, FM_S);
+	assert_int_equal(atomic_load(&a->device[0].share), 60);
+	assert_false(open_gate(&w->a, 0));
+	claim(b, 70);
+	pass(w, FM_S);
+	assert_int_equal(atomic_load(&a->device[0].share), 80);
+	claim(b, 50);
+	pass(w, FM_S);
+	assert_int_equal(atomic_load(&a->device[0].wish), FM_MEM_IN);
+	comes_in(a);
+	pass(w, FM_S);
+	assert_int_equal(atomic_load(&a->device[0].wish), FM_MEM_STAY);
+	assert_true(open_gate(&w->a, 0));
+	/* More than the device counts as having: it is not kept out for ever. */
+	assert_int_equal(out(w, &w->a), 0);
+	claim(a, 200);
+	atomic_store(&a->device[0].resident, 0);
+	atomic_store(&a->device[0].host, 200);
+	assert_true(fm_bridge_group_back(w->b, g, w->now));
+	pass(w, 10 * FM_MS);
+	assert_int_equal(atomic_load(&a->device[0].wish), FM_MEM_IN);
+	fm_bridge_memory_settings(w->b, &large);
+	fm_bridge_detach(w->b, w->a.c, w->now);
+	fm_bridge_detach(w->b, w->z.c, w->now);
+	fm_ledger_unmap(a);
+	fm_ledger_unmap(b);
+	assert_int_equal(attach(w, &w->a, ALICE, 33, "beta"), 0);
+	assert_int_equal(attach(w, &w->z, ALICE, 34, "zeta"), 0);
+}
+
+/* A claim that nobody can have holds it for some seconds. */
+static void no_claim_keeps_it_out(void **state)
+{
+	static const struct fm_bridge_memory small = {.device = 150}, large = {.device = 0};
+	struct world *w = *state;
+	struct fm_bridge_group *g;
+	struct fm_ledger *a, *b;
+
+	fm_bridge_memory_settings(w->b, &small);
+	assert_int_equal(add_queue(w, &w->a, 0), 0);
+	g = group_of(&w->a, 0);
+	a = give_ledger(w, &w->a, true);
+	claim(a, 100);
+	assert_int_equal(out(w, &w->a), 0);
+	goes_out(a);
+	b = give_ledger(w, &w->z, false);
+	claim(b, 90);
+	assert_true(fm_bridge_group_back(w->b, g, w->now));
+	pass(w, 4 * FM_S);
+	assert_int_equal(atomic_load(&a->device[0].share), 60);
+	claim(b, 70);
+	pass(w, 4 * FM_S);
+	assert_int_equal(atomic_load(&a->device[0].share), 80);
+	claim(b, UINT64_MAX);
+	pass(w, 4 * FM_S);
+	assert_int_equal(atomic_load(&a->device[0].wish), FM_MEM_IN);
+	comes_in(a);
+	pass(w, FM_S);
+	assert_int_equal(atomic_load(&a->device[0].wish), FM_MEM_STAY);
+	assert_true(open_gate(&w->a, 0));
+	fm_bridge_memory_settings(w->b, &large);
+	fm_bridge_detach(w->b, w->a.c, w->now);
+	fm_bridge_detach(w->b, w->z.c, w->now);
+	fm_ledger_unmap(a);
+	fm_ledger_unmap(b);
+	assert_int_equal(attach(w, &w->a, ALICE, 33, "beta"), 0);
+	assert_int_equal(attach(w, &w->z, ALICE, 34, "zeta"), 0);
+}
+
 static void out_again_while_it_comes_in(void **state)
 {
 	struct world *w = *state;
@@ -361,6 +465,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(
 			a_group_goes_on_when_its_memory_is_in, setup, teardown),
+		cmocka_unit_test_setup_teardown(it_comes_in_as_there_is_room, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_claim_keeps_it_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(out_again_while_it_comes_in, setup, teardown),
 		cmocka_unit_test_setup_teardown(suspended_while_it_comes_in, setup, teardown),
 		cmocka_unit_test_setup_teardown(resumed_twice_while_it_comes_in, setup, teardown),

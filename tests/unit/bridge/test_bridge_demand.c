@@ -3,19 +3,28 @@
  * of 1000 bytes, and groups with 600 each. */
 #include "bridge_world.h"
 
-static struct fm_ledger *give_ledger(struct world *w, struct client *c, uint64_t bytes)
+/* What can never be given is refused so soon. */
+#define SOON (40 * FM_MS)
+
+static struct fm_ledger *give_ledger_of(
+	struct world *w, struct client *c, uint64_t bytes, bool managed)
 {
 	struct fm_ledger *l;
 
 	assert_int_equal(fm_ledger_create(&l, NULL), 0);
-	l->managed = true;
+	l->managed = managed;
 	snprintf(l->device[0].key, sizeof(l->device[0].key), "%s", DEVICE);
 	atomic_store(&l->device[0].claimed, bytes);
-	atomic_store(&l->device[0].kind[FM_MEM_MOVABLE], bytes);
-	atomic_store(&l->device[0].resident, bytes);
+	atomic_store(&l->device[0].kind[managed ? FM_MEM_MOVABLE : FM_MEM_PLAIN], bytes);
+	atomic_store(&l->device[0].resident, managed ? bytes : 0);
 	atomic_store(&l->device[0].capacity, 1000);
 	assert_int_equal(fm_bridge_ledger(w->b, c->c, l), 0);
 	return l;
+}
+
+static struct fm_ledger *give_ledger(struct world *w, struct client *c, uint64_t bytes)
+{
+	return give_ledger_of(w, c, bytes, true);
 }
 
 /* IN: more of it is to come in, early or for good. */
@@ -177,7 +186,7 @@ static void idle_memory_goes_out_and_comes_back(void **state)
 	free_all(w, a, z);
 }
 
-/* Nobody can go: the answer comes at once. */
+/* Nobody can go: the answer comes soon. */
 static void refused_where_nobody_can_go(void **state)
 {
 	struct world *w = *state;
@@ -196,6 +205,7 @@ static void refused_where_nobody_can_go(void **state)
 		/* In the last round: even with all of a out it is too much. */
 		number = fm_ledger_lack(&z->device[0], i == 3 ? 950 : 500);
 		mem_bell(w, &w->z);
+		pass(w, SOON);
 		assert_int_equal(answer(z, number), -1);
 		assert_int_equal(wish(a), FM_MEM_STAY);
 	}
@@ -228,6 +238,7 @@ static void more_goes_where_the_driver_still_refuses(void **state)
 	assert_int_equal(answer(z, number), 1);
 	number = fm_ledger_lack(&z->device[0], 200);
 	mem_bell(w, &w->z);
+	pass(w, SOON);
 	assert_int_equal(answer(z, number), -1);
 	free_all(w, a, z);
 }
@@ -360,6 +371,285 @@ static void the_lower_waits_for_the_higher(void **state)
 	finish(w, &w->z, 5);
 	ring(w, &w->z);
 	until(w, z, FM_MEM_OUT, FM_S);
+	free_all(w, a, z);
+}
+
+/* a asks beside the higher z, which runs: it waits for what z could give, and not for more. */
+static void what_can_never_be_given_is_not_waited_for(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 100);
+	z = give_ledger(w, &w->z, 400);
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&a->device[0], 600);
+	mem_bell(w, &w->a);
+	pass(w, 2 * FM_S);
+	assert_int_equal(answer(a, number), 0);
+	number = fm_ledger_lack(&a->device[0], 950);
+	mem_bell(w, &w->a);
+	pass(w, SOON);
+	assert_int_equal(answer(a, number), -1);
+	assert_int_equal(wish(z), FM_MEM_STAY);
+	free_all(w, a, z);
+}
+
+static void allocates(struct fm_ledger *l, uint64_t bytes)
+{
+	atomic_fetch_add(&l->device[0].kind[FM_MEM_MOVABLE], bytes);
+	atomic_fetch_add(&l->device[0].claimed, bytes);
+}
+
+/* The driver has given a what it has claimed, and a has not said so yet. Then it can go; unless it
+ * is pinned meanwhile. */
+static void what_is_being_allocated_is_waited_for(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	for (int pinned = 0; pinned < 2; pinned++) {
+		if (!pinned)
+			two_on_a_device(w);
+		a = give_ledger(w, &w->a, 0);
+		z = give_ledger(w, &w->z, 100);
+		pass(w, FM_S);
+		allocates(a, 600);
+		number = fm_ledger_lack(&z->device[0], 500);
+		mem_bell(w, &w->z);
+		pass(w, FM_S);
+		assert_int_equal(answer(z, number), 0);
+		assert_int_equal(wish(a), FM_MEM_STAY);
+		give_hint(w, &w->a, FM_HINT_MEMORY_PIN, pinned);
+		has_on_device(a, 600);
+		pass(w, SOON);
+		assert_int_equal(wish(a), pinned ? FM_MEM_STAY : FM_MEM_OUT);
+		assert_int_equal(answer(z, number), pinned ? -1 : 0);
+		went_out(a);
+		pass(w, 10 * FM_MS);
+		assert_int_equal(answer(z, number), pinned ? -1 : 1);
+		free_all(w, a, z);
+	}
+}
+
+/* What it says of itself at one moment: it has freed memory, and has claimed some that the driver
+ * does not give it. */
+static void one_look_refuses_nothing(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger_of(w, &w->z, 100, false);
+	pass(w, FM_S);
+	give_hint(w, &w->a, FM_HINT_MEMORY_PIN, 1);
+	for (int i = 0; i < 50; i++) {
+		number = i ? number : fm_ledger_lack(&z->device[0], 500);
+		mem_bell(w, &w->z);
+		give_hint(w, &w->a, FM_HINT_MEMORY_PIN, i % 2);
+		atomic_store(&a->device[0].trouble, (uint32_t)FM_MEM_FINE);
+		if (wish(a) == FM_MEM_OUT)
+			break;
+		assert_int_equal(answer(z, number), 0);
+		pass(w, 2 * FM_MS);
+	}
+	assert_int_equal(wish(a), FM_MEM_OUT);
+	free_all(w, a, z);
+}
+
+/* The driver had none while a went out for something else. Now there is room, and nobody to go: z
+ * tries once more, and then no more. */
+static void what_went_out_meanwhile_is_tried(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	give_hint(w, &w->a, FM_HINT_IDLE_OUT, FM_S);
+	until(w, a, FM_MEM_OUT, 5 * FM_S);
+	number = fm_ledger_lack(&z->device[0], 700);
+	went_out(a);
+	mem_bell(w, &w->z);
+	assert_int_equal(answer(z, number), 1);
+	number = fm_ledger_lack(&z->device[0], 700);
+	mem_bell(w, &w->z);
+	pass(w, SOON);
+	assert_int_equal(answer(z, number), -1);
+	free_all(w, a, z);
+}
+
+/* z is promised room, and has claimed it; the driver says once more that there is none. What it had
+ * claimed does not count against the third. */
+static void what_is_claimed_in_vain_refuses_nobody(void **state)
+{
+	struct world *w = *state;
+	struct client third = {0};
+	struct fm_ledger *a, *z, *l;
+	uint32_t number;
+
+	two_on_a_device(w);
+	assert_int_equal(attach(w, &third, ALICE, 55, "third"), 0);
+	a = give_ledger(w, &w->a, 300);
+	z = give_ledger_of(w, &w->z, 100, false);
+	l = give_ledger(w, &third, 0);
+	pass(w, FM_S);
+	number = fm_ledger_lack(&z->device[0], 650);
+	mem_bell(w, &w->z);
+	assert_int_equal(share(a), 250);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(answer(z, number), 1);
+	atomic_fetch_add(&z->device[0].claimed, 650);
+	number = fm_ledger_lack(&l->device[0], 300);
+	mem_bell(w, &third);
+	pass(w, 4 * SOON);
+	assert_int_equal(answer(l, number), 0);
+	atomic_fetch_sub(&z->device[0].claimed, 650);
+	atomic_store(&z->device[0].lacks, 0);
+	pass(w, SOON);
+	assert_int_equal(share(a), 0);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(answer(l, number), 1);
+	fm_bridge_detach(w->b, third.c, w->now);
+	fm_board_unmap(third.board);
+	fm_ledger_unmap(l);
+	free_all(w, a, z);
+}
+
+/* a comes in, and nothing of it is there yet: once it is in it can go again. */
+static void who_comes_in_can_go_again(void **state)
+{
+	struct world *w = *state;
+	struct client third = {0};
+	struct fm_ledger *a, *z, *l;
+	uint32_t number;
+
+	two_on_a_device(w);
+	assert_int_equal(attach(w, &third, ALICE, 55, "third"), 0);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	l = give_ledger(w, &third, 0);
+	give_hint(w, &w->a, FM_HINT_IDLE_OUT, FM_S);
+	until(w, a, FM_MEM_OUT, 5 * FM_S);
+	went_out(a);
+	give_hint(w, &w->a, FM_HINT_IDLE_OUT, 0);
+	pass(w, 10 * FM_MS);
+	atomic_store(&a->device[0].misses, 1);
+	mem_bell(w, &w->a);
+	assert_int_equal(wish(a), FM_MEM_IN);
+	give_hint(w, &w->z, FM_HINT_MEMORY_PIN, 1);
+	number = fm_ledger_lack(&l->device[0], 500);
+	mem_bell(w, &third);
+	pass(w, 4 * SOON);
+	assert_int_equal(answer(l, number), 0);
+	came_in(a);
+	for (int i = 0; i < 500 && share(a) >= 600; i++)
+		pass(w, 10 * FM_MS);
+	went_out(a);
+	pass(w, 10 * FM_MS);
+	assert_int_equal(answer(l, number), 1);
+	fm_bridge_detach(w->b, third.c, w->now);
+	fm_board_unmap(third.board);
+	fm_ledger_unmap(l);
+	free_all(w, a, z);
+}
+
+/* z was out for a minute while it allocated: that is not for how long it has waited for others. */
+static void who_was_out_has_not_waited(void **state)
+{
+	struct world *w = *state;
+	struct fm_ledger *a, *z;
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 600);
+	z = give_ledger(w, &w->z, 100);
+	give_hint(w, &w->a, FM_HINT_PRIORITY, FM_PRIORITY_HIGH);
+	give_hint(w, &w->z, FM_HINT_PRIORITY, FM_PRIORITY_LOW);
+	give_hint(w, &w->z, FM_HINT_IDLE_OUT, FM_S);
+	until(w, z, FM_MEM_OUT, 5 * FM_S);
+	went_out(z);
+	give_hint(w, &w->z, FM_HINT_IDLE_OUT, 0);
+	begin(&w->a, 0, 1);
+	ring(w, &w->a);
+	pass(w, 10 * FM_MS);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	assert_int_equal(answer(z, number), 1);
+	pass(w, 60 * FM_S);
+	came_in(z);
+	pass(w, FM_S);
+	assert_int_equal(wish(z), FM_MEM_STAY);
+	number = fm_ledger_lack(&z->device[0], 500);
+	mem_bell(w, &w->z);
+	pass(w, FM_S);
+	assert_int_equal(answer(z, number), 0);
+	finish(w, &w->a, 0);
+	ring(w, &w->a);
+	until(w, a, FM_MEM_OUT, FM_S);
+	free_all(w, a, z);
+}
+
+#define CROWD 24
+
+/* Bob's allocations wait, and have the daemon's places: a, who comes behind them, is looked at. And
+ * who was refused is behind all others if it asks again. */
+static void a_crowd_that_waits_keeps_nobody_from_room(void **state)
+{
+	struct world *w = *state;
+	struct client bob[CROWD] = {0};
+	struct fm_ledger *a, *z, *l[CROWD];
+	uint32_t number;
+
+	two_on_a_device(w);
+	a = give_ledger(w, &w->a, 100);
+	z = give_ledger(w, &w->z, 400);
+	give_hint(w, &w->a, FM_HINT_MEMORY_PIN, 1);
+	begin(&w->z, 5, 1);
+	ring(w, &w->z);
+	for (unsigned i = 0; i < CROWD; i++) {
+		assert_int_equal(attach(w, &bob[i], BOB, (pid_t)(50 + i), "bob"), 0);
+		l[i] = give_ledger(w, &bob[i], 0);
+	}
+	pass(w, FM_S);
+	for (unsigned round = 0; round < 2; round++) {
+		/* These wait; or were refused, and have not noticed. */
+		for (unsigned i = 0; i < CROWD; i++) {
+			fm_ledger_lack(&l[i]->device[0], 600);
+			mem_bell(w, &bob[i]);
+		}
+		pass(w, round ? 60 * FM_S : FM_S);
+		number = fm_ledger_lack(&a->device[0], 950);
+		mem_bell(w, &w->a);
+		pass(w, SOON);
+		assert_int_equal(answer(a, number), -1);
+		atomic_store(&a->device[0].lacks, 0);
+	}
+	/* Each asks again before it is looked at, on and on, without a bell. */
+	number = fm_ledger_lack(&a->device[0], 950);
+	for (unsigned k = 0; k < 10; k++) {
+		for (unsigned i = 0; i < CROWD; i++)
+			fm_ledger_lack(&l[i]->device[0], 950);
+		mem_bell(w, &w->a);
+		pass(w, 10 * FM_MS);
+	}
+	assert_int_equal(answer(a, number), -1);
+	for (unsigned i = 0; i < CROWD; i++) {
+		fm_bridge_detach(w->b, bob[i].c, w->now);
+		fm_board_unmap(bob[i].board);
+		fm_ledger_unmap(l[i]);
+	}
 	free_all(w, a, z);
 }
 
@@ -554,6 +844,18 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_is_at_rest_has_longer, setup, teardown),
 		cmocka_unit_test_setup_teardown(they_do_not_throw_each_other_out, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_lower_waits_for_the_higher, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_can_never_be_given_is_not_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_is_being_allocated_is_waited_for, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_look_refuses_nothing, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_went_out_meanwhile_is_tried, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			what_is_claimed_in_vain_refuses_nobody, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_comes_in_can_go_again, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_was_out_has_not_waited, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_crowd_that_waits_keeps_nobody_from_room, setup, teardown),
 		cmocka_unit_test_setup_teardown(idle_for_as_long_as_the_hint_says, setup, teardown),
 		cmocka_unit_test_setup_teardown(who_comes_later_goes_out_too, setup, teardown),
 		cmocka_unit_test_setup_teardown(

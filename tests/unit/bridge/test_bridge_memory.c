@@ -513,6 +513,207 @@ static void a_limit_is_at_most_device_and_host(void **state)
 	assert_int_equal(give_hint(w, &w->z, FM_HINT_MEMORY_LIMIT, 208 * GIB + 1), -ERANGE);
 }
 
+/* --- what programs keep on the device --- */
+
+static bool keeps(struct world *w, struct account *a, struct fm_ledger_device *row, uint64_t bytes)
+{
+	uint32_t number = fm_ledger_keep(row, (int64_t)bytes);
+	bool granted = false;
+
+	ring_memory(w, a->c);
+	assert_true(fm_ledger_keep_answered(row, number, &granted));
+	if (!granted)
+		atomic_fetch_sub(&row->keeps, bytes);
+	return granted;
+}
+
+static void what_programs_keep_fits_on_the_device(void **state)
+{
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, true), z = open_ledger(w, &w->z, true);
+	struct fm_ledger_device *of_a = add_row(w, &a, 0, DEVICE, 10 * GIB);
+	struct fm_ledger_device *of_z = add_row(w, &z, 0, DEVICE, 10 * GIB);
+	struct fm_ledger_device *other = add_row(w, &z, 1, "sim:1", 10 * GIB);
+
+	assert_true(keeps(w, &a, of_a, 6 * GIB));
+	assert_false(keeps(w, &z, of_z, 5 * GIB));
+	assert_true(keeps(w, &z, of_z, 4 * GIB));
+	/* What others keep cannot be requested, and no row makes the device larger. */
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_REQUEST, 7 * GIB), -ENOSPC);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_REQUEST, 6 * GIB), 0);
+	assert_int_equal(give_hint(w, &w->a, FM_HINT_MEMORY_REQUEST, 0), 0);
+	assert_true(keeps(w, &z, other, 10 * GIB));
+	assert_false(keeps(w, &a, of_a, 1));
+	/* Less is seen without a request; and what was granted is not more because it is claimed.
+	 */
+	atomic_fetch_sub(&of_a->keeps, 3 * GIB);
+	assert_true(keeps(w, &z, of_z, 3 * GIB));
+	atomic_fetch_add(&of_a->keeps, 3 * GIB);
+	assert_false(keeps(w, &a, of_a, 1));
+	atomic_fetch_sub(&of_a->keeps, 3 * GIB);
+	leave(w, &z);
+	assert_true(keeps(w, &a, of_a, 7 * GIB));
+	assert_false(keeps(w, &a, of_a, UINT64_MAX / 2));
+	leave(w, &a);
+}
+
+static void requests_of_others_are_not_kept(void **state)
+{
+	struct fm_bridge_limits l = {.forbidden = FM_HINT_BIT(FM_HINT_MEMORY_PIN)};
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, true), z = open_ledger(w, &w->z, true);
+	struct fm_ledger_device *of_a = add_row(w, &a, 0, DEVICE, 10 * GIB);
+	struct fm_ledger_device *of_z = add_row(w, &z, 0, DEVICE, 10 * GIB);
+
+	assert_int_equal(give_hint(w, &w->z, FM_HINT_MEMORY_REQUEST, 4 * GIB), 0);
+	assert_false(keeps(w, &a, of_a, 7 * GIB));
+	assert_true(keeps(w, &a, of_a, 5 * GIB));
+	/* What it keeps is part of what it has requested. */
+	assert_true(keeps(w, &z, of_z, 3 * GIB));
+	assert_true(keeps(w, &a, of_a, GIB));
+	assert_true(keeps(w, &z, of_z, GIB));
+	assert_false(keeps(w, &z, of_z, 1));
+	fm_bridge_set_limits(w->b, &l);
+	atomic_fetch_sub(&of_a->keeps, GIB);
+	assert_true(keeps(w, &a, of_a, 0)); /* what it has it may keep */
+	assert_false(keeps(w, &a, of_a, 1));
+	leave(w, &z);
+	leave(w, &a);
+}
+
+/* --- cgroups --- */
+
+static void cgroups_share_and_sink(void **state)
+{
+	struct fm_bridge_dmem dmem = {.bus = "0000:3b:00.0", .most = 10 * GIB};
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, true), z = open_ledger(w, &w->z, true);
+	struct fm_bridge_cgroup *box = fm_bridge_cgroup_get(w->b, "/box"), *both[2];
+	struct fm_ledger_device *of_a, *of_z;
+
+	strcpy(a.ledger->device[0].bus, dmem.bus);
+	strcpy(z.ledger->device[0].bus, "../../etc/passw");
+	of_a = add_row(w, &a, 0, DEVICE, 80 * GIB);
+	of_z = add_row(w, &z, 0, DEVICE, 80 * GIB);
+	both[0] = box;
+	both[1] = fm_bridge_cgroup_get(w->b, "/box/in");
+	assert_ptr_equal(fm_bridge_cgroup_get(w->b, "/box"), box);
+	fm_bridge_cgroup_put(box);
+	fm_bridge_client_cgroups(w->a.c, both, 2);
+	fm_bridge_client_cgroups(w->z.c, both, 1);
+	assert_true(fm_bridge_cgroup_limit(w->b, box, UINT64_MAX, &dmem, 1));
+	assert_false(fm_bridge_cgroup_limit(w->b, box, UINT64_MAX, &dmem, 1));
+	/* Whose device is not known is counted, and not held to the kernel's limit. */
+	assert_true(take(w, &z, of_z, 6 * GIB));
+	assert_false(take(w, &a, of_a, 5 * GIB));
+	assert_true(take(w, &a, of_a, 4 * GIB));
+	fm_bridge_cgroup_limit(w->b, box, 12 * GIB, NULL, 0);
+	assert_true(take(w, &a, of_a, GIB));
+	assert_false(take(w, &z, of_z, 2 * GIB));
+	atomic_store(&of_a->kind[FM_MEM_MOVABLE], 4 * GIB);
+	atomic_store(&of_a->kind[FM_MEM_PIN_WISH], GIB);
+	atomic_store(&of_z->kind[FM_MEM_MOVABLE], 6 * GIB);
+	fm_bridge_run(w->b, w->now);
+	assert_true(of_a->cap == UINT64_MAX && of_z->cap == UINT64_MAX);
+	/* What cannot move counts first. */
+	fm_bridge_cgroup_limit(w->b, box, 6 * GIB, NULL, 0);
+	fm_bridge_run(w->b, w->now);
+	assert_true(of_a->cap == 2 * GIB && of_z->cap == 3 * GIB);
+	fm_bridge_cgroup_limit(w->b, box, 0, NULL, 0);
+	fm_bridge_run(w->b, w->now);
+	assert_true(of_a->cap == 0 && of_z->cap == 0);
+	fm_bridge_client_cgroups(w->z.c, NULL, 0);
+	fm_bridge_client_cgroups(w->a.c, NULL, 0);
+	fm_bridge_run(w->b, w->now);
+	assert_true(of_a->cap == UINT64_MAX && of_z->cap == UINT64_MAX);
+	fm_bridge_cgroup_put(both[1]);
+	fm_bridge_cgroup_put(box);
+	leave(w, &z);
+	leave(w, &a);
+}
+
+/* A bus that is told late ends what was allowed without it. */
+static void a_bus_is_told_late(void **state)
+{
+	struct fm_bridge_dmem dmem = {.bus = "0000:3b:00.0", .most = 2 * GIB};
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, false);
+	struct fm_bridge_cgroup *box = fm_bridge_cgroup_get(w->b, "/box");
+	struct fm_ledger_device *of_a;
+
+	fm_bridge_cgroup_limit(w->b, box, UINT64_MAX, &dmem, 1);
+	fm_bridge_client_cgroups(w->a.c, &box, 1);
+	of_a = add_row(w, &a, 0, DEVICE, 80 * GIB);
+	assert_true(of_a->allowed == UINT64_MAX);
+	strcpy(of_a->bus, dmem.bus);
+	ring_memory(w, &w->a);
+	assert_false(take(w, &a, of_a, 3 * GIB));
+	assert_true(take(w, &a, of_a, 2 * GIB));
+	fm_bridge_client_cgroups(w->a.c, NULL, 0);
+	fm_bridge_cgroup_put(box);
+	leave(w, &a);
+}
+
+/* What another user's client says counts as far as it was allowed. */
+static void lies_in_a_cgroup_are_bounded(void **state)
+{
+	struct world *w = *state;
+	struct client bob = {0};
+	struct account a = open_ledger(w, &w->a, true), z;
+	struct fm_bridge_cgroup *box = fm_bridge_cgroup_get(w->b, "/box");
+	struct fm_ledger_device *of_a, *of_z;
+
+	assert_int_equal(attach(w, &bob, ALICE + 1, 33, "bob"), 0);
+	z = open_ledger(w, &bob, false);
+	fm_bridge_cgroup_limit(w->b, box, 12 * GIB, NULL, 0);
+	fm_bridge_client_cgroups(w->a.c, &box, 1);
+	fm_bridge_client_cgroups(bob.c, &box, 1);
+	of_a = add_row(w, &a, 0, DEVICE, 80 * GIB);
+	of_z = add_row(w, &z, 0, DEVICE, 80 * GIB);
+	assert_true(take(w, &a, of_a, 4 * GIB));
+	assert_true(take(w, &z, of_z, 2 * GIB));
+	assert_true(of_z->allowed == 7 * GIB / 2);
+	atomic_store(&of_z->claimed, UINT64_C(1) << 50);
+	assert_true(take(w, &a, of_a, 4 * GIB));
+	assert_false(take(w, &a, of_a, GIB));
+	atomic_store(&of_a->kind[FM_MEM_MOVABLE], 8 * GIB);
+	fm_bridge_run(w->b, w->now);
+	assert_true(of_a->cap == UINT64_MAX);
+	fm_bridge_cgroup_limit(w->b, box, 6 * GIB, NULL, 0);
+	fm_bridge_run(w->b, w->now);
+	assert_true(of_a->cap == 5 * GIB / 2);
+	/* Its own user believes it. */
+	fm_bridge_cgroup_limit(w->b, box, 12 * GIB, NULL, 0);
+	assert_false(take(w, &z, of_z, GIB));
+	fm_bridge_client_cgroups(bob.c, NULL, 0);
+	fm_bridge_client_cgroups(w->a.c, NULL, 0);
+	fm_bridge_cgroup_put(box);
+	leave(w, &z);
+	leave(w, &a);
+	fm_board_unmap(bob.board);
+}
+
+static void a_users_limit_sinks(void **state)
+{
+	struct fm_bridge_limits l = {.memory = 8 * GIB};
+	struct world *w = *state;
+	struct account a = open_ledger(w, &w->a, true);
+	struct fm_ledger_device *of_a = add_row(w, &a, 0, DEVICE, 80 * GIB);
+
+	assert_true(take(w, &a, of_a, 8 * GIB));
+	atomic_store(&of_a->kind[FM_MEM_MOVABLE], UINT64_MAX);
+	l.memory = 2 * GIB;
+	fm_bridge_set_limits(w->b, &l);
+	fm_bridge_memory_settings(w->b, &(struct fm_bridge_memory){0});
+	fm_bridge_run(w->b, w->now);
+	assert_true(of_a->cap == 2 * GIB);
+	give(of_a, 7 * GIB);
+	w->now += FM_S;
+	fm_bridge_run(w->b, w->now);
+	assert_true(of_a->cap == UINT64_MAX);
+	leave(w, &a);
+}
+
 static int end(void **state)
 {
 	teardown(state);
@@ -544,6 +745,12 @@ int main(void)
 		CASE(a_device_named_twice),
 		CASE(requests_fit_on_the_device_together),
 		CASE(a_limit_is_at_most_device_and_host),
+		CASE(cgroups_share_and_sink),
+		CASE(a_bus_is_told_late),
+		CASE(lies_in_a_cgroup_are_bounded),
+		CASE(a_users_limit_sinks),
+		CASE(what_programs_keep_fits_on_the_device),
+		CASE(requests_of_others_are_not_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
