@@ -337,9 +337,11 @@ static json_t *cmd_managed(struct request *r)
 		return refuse(r, -EINVAL, "the group's name is too long",
 			"names have at most 63 characters");
 	}
-	return json_pack("{s:b, s:b, s:s}", "ok", 1, "managed",
+	return json_pack("{s:b, s:b, s:s, s:b, s:b}", "ok", 1, "managed",
 		config_manages(&r->daemon->config.memory, name), "harmless_tables",
-		r->daemon->config.memory.harmless_tables);
+		r->daemon->config.memory.harmless_tables, "templates",
+		r->daemon->config.memory.templates, "early_start",
+		r->daemon->config.memory.early_start);
 }
 
 static int apply_suspend(struct steering *st, struct fm_bridge_group *g)

@@ -2,7 +2,9 @@
 #include "daemon.h"
 #include "base/clock.h"
 #include "bus.h"
+#include "cgroups.h"
 #include "daemon/admission/admission.h"
+#include "machine.h"
 #include "mem/mem.h"
 #include "strict.h"
 #include "subuid.h"
@@ -21,6 +23,9 @@ static const struct fm_bridge_host bridge_host = {
 	.hint = session_hint,
 	.one_process = session_one_process,
 	.limits = session_limits,
+	.host_left = machine_host_left,
+	.host_own = session_host_own,
+	.place = machine_place,
 };
 
 #define POLICY_DEFAULT "fixed-priority"
@@ -43,8 +48,10 @@ static void configure_memory(struct daemon *d)
 		.policy = fm_mem_policies[d->config.memory.policy],
 		.turns = !d->config.memory.overtime,
 		.keep_percent = d->config.memory.keep_percent,
+		.away = d->config.memory.host,
 	};
 
+	m.nodes = config_host_nodes(&d->config.memory, m.node);
 	fm_bridge_memory_settings(d->bridge, &m);
 }
 
@@ -73,6 +80,7 @@ static int daemon_configure(struct daemon *d, const struct config *c, struct fm_
 	d->limits = NULL;
 	session_settings(d);
 	configure_memory(d);
+	cgroups_settings(d);
 	control_settings(d);
 	trace_settings(d);
 	peer_limits_free(before);
@@ -234,6 +242,7 @@ int daemon_new(struct daemon *d, struct fm_err *err)
 	int rc;
 
 	fm_list_init(&d->sessions);
+	fm_list_init(&d->cgroups.clients);
 	fm_list_init(&d->controls);
 	fm_list_init(&d->pages);
 	quota_init(&d->quota, geteuid(), &quota_default_limits);
@@ -350,6 +359,7 @@ int daemon_loop(struct daemon *d)
 
 void daemon_free(struct daemon *d)
 {
+	sd_event_source_disable_unref(d->cgroups.timer);
 	fm_bridge_free(d->bridge); /* opens every gate while the boards are still mapped */
 	d->bridge = NULL;
 	strict_stop(d);

@@ -94,6 +94,10 @@ struct daemon {
 
 	struct admission *admission;
 	struct tracing *tracing; /* trace.h */
+	struct {
+		sd_event_source *timer;
+		struct fm_list clients; /* struct cgroups_client */
+	} cgroups;
 
 	struct fm_list sessions, controls;
 	struct asks *asks;    /* asks.h */
@@ -130,6 +134,7 @@ void session_hint(void *session, uint32_t group, enum fm_hint h, int64_t value);
 void session_died(void *session); /* its process has ended */
 bool session_one_process(void *session, void *other);
 const struct fm_bridge_limits *session_limits(void *session);
+uint64_t session_host_own(void *session);
 /* The settings changed: what each peer may do is found out again. */
 void session_settings(struct daemon *d);
 void control_settings(struct daemon *d);
@@ -201,8 +206,8 @@ struct report_memory {
 	uint64_t movable, pinned, foreign, resident;
 };
 struct report_memory report_memory_sums(const struct fm_bmemory_info *i);
-void report_memory(json_t *group, struct fm_bridge_group *g);
-void report_out(json_t *group, const struct fm_bridge_group *g, uint64_t now);
+void report_memory(json_t *group, struct fm_bridge_group *g, uint64_t now);
+void report_out(json_t *group, const struct fm_bridge_group *g, const struct peer *p, uint64_t now);
 /* Where the memory of a group is, and where it is to be. */
 json_t *report_away(const struct fm_bridge_group *g);
 void report_jobs(json_t *o, struct fm_bridge_group_jobs j);

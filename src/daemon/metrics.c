@@ -177,12 +177,15 @@ static void add_memory(void *arg, const struct fm_bmemory_info *i)
 	set(o, "committed", number(i->committed));
 	set(o, "resident", number(m.resident));
 	set(o, "host", number(i->host));
+	set(o, "host_taken", number(i->host_has));
+	set(o, "host_strayed", number(i->host_strayed));
 	set(o, "hot", number(i->hot));
 	set(o, "pinned", number(m.pinned));
 	set(o, "foreign", number(m.foreign));
 	if (i->limit)
 		set(o, "limit", number(i->limit));
 	set(o, "refused", number(i->refused));
+	set(o, "missed", number(i->missed));
 	set(o, "moved",
 		json_pack("{s:o, s:o}", "in", number(i->came_in), "out", number(i->went_out)));
 	json_array_append_new(g->memory, o);

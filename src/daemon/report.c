@@ -32,6 +32,13 @@ static json_t *user_name(struct names *names, uid_t uid)
 	return name;
 }
 
+static json_t *pad_text(int64_t v)
+{
+	if (v == FM_PAD_AUTO || v == FM_PAD_DEVICE)
+		return json_string(v == FM_PAD_AUTO ? "auto" : "device");
+	return json_sprintf("auto:%u%%", fm_pad_percent(v));
+}
+
 static json_t *hints_object(const struct fm_hints *h)
 {
 	json_t *o = json_object();
@@ -43,6 +50,10 @@ static json_t *hints_object(const struct fm_hints *h)
 		if (fm_hint_is_time((enum fm_hint)i)) {
 			snprintf(key, sizeof(key), "%s_ms", name);
 			set(o, key, ms((uint64_t)h->value[i]));
+			continue;
+		}
+		if (i == FM_HINT_PAD && h->value[i] < 0) {
+			set(o, name, pad_text(h->value[i]));
 			continue;
 		}
 		snprintf(key, sizeof(key), "%s%s", name,
@@ -116,6 +127,14 @@ json_t *report_queue(const struct fm_bqueue_info *i)
 	set(o, "held_ms", ms(i->held_ns));
 	set(o, "interrupts", number(i->interrupts));
 	set(o, "gate", json_string(gate_name(i->gate_open)));
+	report_set(o, i);
+	if (!i->pad && !i->padded_ns)
+		return o;
+	set(o, "pad", number(i->pad));
+	set(o, "padding", number(i->padding));
+	set(o, "pad_apart", json_boolean(i->pad_apart));
+	set(o, "multiprocessors", number(i->sms));
+	set(o, "padded_ms", ms(i->padded_ns));
 	return o;
 }
 
@@ -178,11 +197,11 @@ json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_inf
 	report_jobs(o, fm_bridge_group_jobs(g, now));
 	report_coverage(o, fm_bridge_group_coverage(g));
 	set(o, "calls", calls_array(g));
-	report_memory(o, g);
+	report_memory(o, g, now);
 	fm_bridge_group_away(g, &away);
 	if (away.wish != FM_MEM_STAY)
 		set(o, "away", report_away(g));
-	report_out(o, g, now);
+	report_out(o, g, p, now);
 	set(o, "devices", ents.list);
 	return o;
 }

@@ -14,3 +14,5 @@ struct names {
 json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_info *i,
 	const struct peer *p, struct names *names, uint64_t now);
 json_t *report_queue(const struct fm_bqueue_info *i);
+/* report_sets.c: of a queue that is a set of tasks. */
+void report_set(json_t *queue, const struct fm_bqueue_info *i);

@@ -5,6 +5,8 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "bus.h"
+#include "cgroups.h"
+#include "machine.h"
 #include "strict.h"
 #include "trace.h"
 #include "turn.h"
@@ -46,6 +48,7 @@ struct session {
 	struct page *page;               /* strict mode, else NULL */
 	struct fm_bridge_client *client; /* NULL before HELLO */
 	struct trace_client trace;
+	struct cgroups_client cgroups;
 };
 
 struct trace_client *session_trace(void *session)
@@ -95,6 +98,7 @@ static void session_end(struct session *s, bool dead)
 		lives_del(d, s->pidfd);
 	if (s->client) {
 		note_departure(s);
+		cgroups_leave(&s->cgroups);
 		fm_bridge_detach(d->bridge, s->client, fm_now());
 	}
 	if (s->page)
@@ -184,6 +188,13 @@ const struct fm_bridge_limits *session_limits(void *session)
 	const struct session *s = session;
 
 	return &s->peer.limits->of;
+}
+
+uint64_t session_host_own(void *session)
+{
+	const struct session *s = session;
+
+	return machine_own(s->peer.pid);
 }
 
 void session_settings(struct daemon *d)
@@ -328,6 +339,8 @@ static int greet(struct session *s, const union fm_msg *m, int *board_fd, struct
 		return fm_err_set(err, rc, "user %u has reached the limit of groups", s->peer.uid);
 	if (s->ledger && fm_bridge_ledger(d->bridge, s->client, s->ledger))
 		return fm_err_set(err, -ENOMEM, "out of memory for a ledger");
+	if (s->ledger)
+		cgroups_join(d, &s->cgroups, s->client, s->peer.pid);
 	rc = give_gates(s, err);
 	if (rc)
 		return rc;

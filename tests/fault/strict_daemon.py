@@ -12,7 +12,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import FERMATAD, Fermata, eventually
 
 STRICT = "[security]\nstrict = yes\n"
-BOARD_VERSION, BOARD_SIZE, SLOTS_AT, SLOT_SIZE, SLOTS = 6, 42240, 256, 320, 128
+BOARD_VERSION, BOARD_SIZE, SLOTS_AT, SLOT_SIZE, SLOTS = 8, 50944, 256, 320, 128
 
 
 class Store:

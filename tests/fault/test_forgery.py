@@ -22,7 +22,7 @@ from harness import PATIENCE, Fermata, check, eventually, main, program
 MAGIC, VERSION = 0x4D524546, 4
 HELLO, WELCOME, REFUSED, GROUP, HINT, QUEUE, QUEUE_GONE, SEGMENT, BELL, WAKE, GATES, TRACE, MEMORY, MEMORY_BELL = range(
     1, 15)
-BOARD_MAGIC, BOARD_VERSION, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 6, 42240, 128
+BOARD_MAGIC, BOARD_VERSION, BOARD_SIZE, BOARD_SLOTS = 0x444F4246, 8, 50944, 128
 LEDGER_MAGIC = 0x44454C46
 LEDGER_VERSION, LEDGER_SIZE, LEDGER_ROWS, LEDGER_AT, LEDGER_ROW = map(
     int, subprocess.run([program("memory_client"), "--layout"], check=True, capture_output=True, text=True).stdout.split())
@@ -54,7 +54,7 @@ def ledger(size=LEDGER_SIZE, seals=SEALS, magic=LEDGER_MAGIC, version=LEDGER_VER
     fd = os.memfd_create("ledger", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     os.ftruncate(fd, size)
     os.pwrite(fd, struct.pack("=IHHI", magic, version, LEDGER_ROWS, LEDGER_SIZE), 0)
-    os.pwrite(fd, struct.pack("=96sQ", b"forged:0", 80 << 30), LEDGER_AT)
+    os.pwrite(fd, struct.pack("=96s16sQ", b"forged:0", b"", 80 << 30), LEDGER_AT)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
     return fd
 
@@ -243,6 +243,58 @@ def ledgers(stack):
                lambda: len(os.listdir(f"/proc/{b.fermata.daemon.pid}/fd")) <= before)
 
 
+def lies_about_the_host(stack):
+    """One says that it has all of the host's memory, or none of it, and writes what it may have itself. Another one gets what it
+    asks for, and together they are granted no more than there is."""
+    fermata = Fermata(stack, config="[memory]\nhost = 1G\n")
+    at = dict(line.split() for line in subprocess.run([program("memory_client"), "--words"], check=True, capture_output=True,
+                                                       text=True).stdout.splitlines())
+    rng = random.Random(4)
+
+    def put(fd, word, value, size="Q"):
+        os.pwrite(fd, struct.pack("=" + size, value), LEDGER_AT + int(at[word]))
+
+    def get(fd, word, size="Q"):
+        return struct.unpack("=" + size, os.pread(fd, struct.calcsize("=" + size), LEDGER_AT + int(at[word])))[0]
+
+    def join():
+        s, fd = client(fermata), ledger()
+        os.pwrite(fd, struct.pack("=I", 1), 12)  # managed
+        put(fd, "claimed", 64 << 30)
+        put(fd, "kind[FM_MEM_MOVABLE]", 64 << 30)
+        send(s, message(MEMORY), [fd])
+        send(s, message(HELLO, hello_body()), [board()])
+        check(struct.unpack_from("=IHH", s.recv(4096))[2] == WELCOME, "an honest HELLO is refused")
+        send(s, message(MEMORY_BELL))
+        stack.callback(s.close)
+        stack.callback(os.close, fd)
+        return s, fd
+
+    def ask(s, fd, most):
+        number = get(fd, "host_asks", "I") + 1
+        put(fd, "host_wants", most)
+        put(fd, "host_asks", number, "I")
+        send(s, message(MEMORY_BELL))
+        eventually("it is answered", lambda: get(fd, "host_told", "I") == number)
+        return get(fd, "host_may") >= most
+
+    liar, honest = join(), join()
+    for word in ("host_has", "host", "mapped", "host_may"):
+        put(liar[1], word, 2**64 - 1)
+    check(ask(*honest, 900 << 20), "what another one says of itself takes its room")
+    put(honest[1], "host_has", 900 << 20)
+    put(honest[1], "host", 900 << 20)
+    put(liar[1], "host_may", 0)
+    check(not ask(*liar, 512 << 20), "it is granted more than there is")
+    check(ask(*liar, 64 << 20), "it is not granted what there is")
+    for _ in range(40):
+        put(liar[1], rng.choice(("host_has", "host_wants", "host", "mapped", "host_may", "host_told")),
+            rng.choice((0, 1 << 20, 1 << 40, 2**63, 2**64 - 1)))
+        ask(*liar, rng.choice((0, 1 << 20, 64 << 20, 1 << 40, 2**64 - 1)))
+        check(get(honest[1], "host_may") >= 900 << 20, "what is out of another's memory is taken")
+    check(fermata.cli("ps", "--memory").returncode == 0 and fermata.answers(), "ps fails")
+
+
 def lying_ledgers(stack):
     """Two of one group, which write all over their ledgers: the daemon answers, and what it says stays within bounds."""
     b = Beside(stack)
@@ -322,6 +374,41 @@ def lying_boards(stack):
     for s, fd in enemies:
         s.close()
         os.close(fd)
+    b.unharmed()
+
+
+SETS_AT, SETS, TASKS_AT, TASKS = 256 + 320 * 128 + 64 * 16, 8, 256 + 320 * 128 + 64 * 16 + 64 * 8, 64
+
+
+def lying_sets(stack):
+    """Tasks that nobody can have, with names that no terminal should see, of sets that are none; all of that at random."""
+    b = Beside(stack)
+    s, fd = joined(b.fermata)
+    send(s, message(QUEUE, queue_body()))
+    eventually("the queue is there", lambda: b.fermata.ps()["groups"][1:])
+    most = 2**64 - 1
+    # A set in slot 0, which says that it has more tasks than there are rows.
+    os.pwrite(fd, struct.pack("=IIIIIIQ", 1, 99, 2**32 - 1, 2**32 - 1, 2**32 - 1, 7, most), SETS_AT)
+    # A second one in the same slot, and one in a slot that there is not.
+    os.pwrite(fd, struct.pack("=I", 1), SETS_AT + 64)
+    os.pwrite(fd, struct.pack("=I", 2**32 - 1), SETS_AT + 128)
+    for i, name in enumerate((b"\x1b[31mred", b"", b"x" * 64, b"a b", b"\xff\xfe", b"fine")):
+        os.pwrite(fd, struct.pack("=II6QI", 1, i, 3, most, most, most, most, most, 9).ljust(64, b"\0") + name.ljust(64, b"\0"),
+                  TASKS_AT + 128 * i)
+    os.pwrite(fd, struct.pack("=I", 77), TASKS_AT + 128 * 6)  # of no set
+    (told,) = [q["set"] for g in b.fermata.ps()["groups"] for q in g["queues"] if "set" in q]
+    names = [t["name"] for t in told["tasks"]]
+    check(names == ["task0", "task1", "x" * 63, "task3", "task4", "fine"], f"tasks are told as {names}")
+    check(told["policy"] == "?" and told["stopped"], f"the set is told as {told}")
+    check(all(t["pending"] == 0 and 0 <= t["missed"] < 2**63 for t in told["tasks"]), f"numbers are told as {told}")
+    check("\x1b" not in b.fermata.cli("ps", "--queues").stdout, "ps shows what a terminal obeys")
+    rng = random.Random(4)
+    for _ in range(100):
+        at = SETS_AT + 4 * rng.randrange((64 * SETS + 128 * TASKS) // 4)
+        os.pwrite(fd, struct.pack("=I", rng.choice((0, 1, 2, 2**31, 2**32 - 1, rng.randrange(2**32)))), at)
+    check(b.fermata.ps()["ok"], "the daemon does not answer")
+    s.close()
+    os.close(fd)
     b.unharmed()
 
 
@@ -462,5 +549,5 @@ def control_never_reads(stack):
 
 
 if __name__ == "__main__":
-    main(first_messages, descriptors, descriptors_that_wait, lies_of_members, ledgers, lying_ledgers, lying_boards, random_messages, replayed_and_out_of_order, killed_mid_handshake,
+    main(first_messages, descriptors, descriptors_that_wait, lies_of_members, ledgers, lies_about_the_host, lying_ledgers, lying_boards, lying_sets, random_messages, replayed_and_out_of_order, killed_mid_handshake,
          silent_ones, control_requests, control_never_reads)

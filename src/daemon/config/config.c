@@ -28,7 +28,10 @@ void config_defaults(struct config *c)
 		.way[0] = {.device = "*", .level = FM_LEVEL_RUNNING},
 		.limits = {.of = {.groups = 256, .queues = 4096}, .clients = 256},
 		.access_group = "fermata",
-		.memory = {.manage = "off", .overtime = true, .keep_percent = 100},
+		.memory = {.manage = "off",
+			.overtime = true,
+			.templates = true,
+			.keep_percent = 100},
 		.admission = {.tasks = 1024},
 		.metrics = {.limit = 1000},
 	};
@@ -328,6 +331,8 @@ static void print_params(const struct config *c, FILE *f)
 /* Does the device's own section set the key? Other keys are not printed there. */
 static bool is_said(const struct config_key *k, const struct fm_stop_rule *w)
 {
+	if (k->type == CONFIG_PAD)
+		return w->pad != 0;
 	return k->type == CONFIG_COUNT ? w->level != 0 : w->guard_ns != FM_NEVER;
 }
 

@@ -56,7 +56,15 @@ struct config_memory {
 	uint64_t device_limit; /* a device counts as having no more; 0: all that it has */
 	uint32_t policy;       /* fm_mem_policies[] */
 	bool overtime;
+	bool templates;   /* of kernels are used, where there are files */
+	bool early_start; /* managed programs go on before all of their memory is there */
+	bool cgroup;      /* dmem.max of cgroups holds */
+	char cgroup_limits[CONFIG_MANAGE_MAX]; /* PATTERN:SIZE between spaces */
 	uint32_t keep_percent;
+	/* Memory of the host for what is not on devices: in all, 0: as there is room; and
+	 * NODE:SIZE between spaces. */
+	uint64_t host;
+	char host_nodes[CONFIG_MANAGE_MAX];
 };
 
 /* [metrics]: for the program that hands the numbers on (fermata-exporter). */
@@ -96,6 +104,14 @@ struct config {
 
 /* Is the memory of programs of that group managed, though they do not ask for it? */
 bool config_manages(const struct config_memory *m, const char *group);
+
+/* What the cgroup of that path may have by [memory] cgroup_limits: the least that matches;
+ * UINT64_MAX: any amount. */
+uint64_t config_cgroup_limit(const struct config_memory *m, const char *path);
+
+/* The nodes of [memory] host_nodes. Returns how many. */
+unsigned config_host_nodes(
+	const struct config_memory *m, struct fm_bridge_node node[FM_BRIDGE_NODES]);
 
 void config_defaults(struct config *c);
 

@@ -38,10 +38,13 @@ const struct config_key config_keys[] = {
 	{"device", "level", CONFIG_COUNT, OF_WAY(level), FM_LEVEL_QUEUED, FM_LEVEL_RUNNING,
 		"levels", 0, 0},
 	{"device", "guard_from_us", CONFIG_US, OF_WAY(guard_ns), 0, 10000000, "microseconds", 0, 0},
+	{"device", "pad", CONFIG_PAD, OF_WAY(pad), 0, 0, NULL, 0, 0},
 	{"limits", "clients", CONFIG_COUNT, OF_LIMITS(clients), 0, INT32_MAX, "clients", 0, 0},
 	{"limits", "groups", CONFIG_COUNT, OF_LIMITS(of.groups), 0, INT32_MAX, "groups", 0, 0},
 	{"limits", "queues", CONFIG_COUNT, OF_LIMITS(of.queues), 0, INT32_MAX, "queues", 0, 0},
 	{"limits", "memory", CONFIG_SIZE, OF_LIMITS(of.memory), 0, FM_MEMORY_MAX, NULL, 0, 0},
+	{"limits", "memory_host", CONFIG_SIZE, OF_LIMITS(of.memory_host), 0, FM_MEMORY_MAX, NULL, 0,
+		0},
 	{"limits", "hints", CONFIG_HINTS, OF_LIMITS(of.forbidden), 0, 0, NULL, 0, 0},
 	FM_HINT_MAP(RANGE_ENDS) /* priority_min, priority_max and so on */
 	{"access", "group", CONFIG_TEXT, OF(access_group), 0, CONFIG_NAME_MAX - 1, NULL, 0, 0},
@@ -59,8 +62,16 @@ const struct config_key config_keys[] = {
 	{"memory", "policy", CONFIG_CHOICE, OF(memory.policy), 0, 0, MEMORY_POLICIES, 0, 0},
 	{"memory", "overtime", CONFIG_BOOL, OF(memory.overtime), 0, 1, NULL, 0, 0},
 	{"memory", "keep_percent", CONFIG_COUNT, OF(memory.keep_percent), 0, 1000, "percent", 0, 0},
+	{"memory", "cgroup", CONFIG_BOOL, OF(memory.cgroup), 0, 1, NULL, 0, 0},
+	{"memory", "cgroup_limits", CONFIG_CGROUPS, OF(memory.cgroup_limits), 0,
+		CONFIG_MANAGE_MAX - 1, NULL, 0, 0},
+	{"memory", "host", CONFIG_SIZE, OF(memory.host), 0, FM_MEMORY_MAX, NULL, 0, 0},
+	{"memory", "host_nodes", CONFIG_NODES, OF(memory.host_nodes), 0, CONFIG_MANAGE_MAX - 1,
+		NULL, 0, 0},
 	{"memory", "harmless_tables", CONFIG_TABLES, OF(memory.harmless_tables), 0,
 		CONFIG_TABLES_MAX - 1, NULL, 0, 0},
+	{"memory", "early_start", CONFIG_BOOL, OF(memory.early_start), 0, 1, NULL, 0, 0},
+	{"memory", "templates", CONFIG_BOOL, OF(memory.templates), 0, 1, NULL, 0, 0},
 	{"security", "strict", CONFIG_BOOL, OF(strict), 0, 1, NULL, 0, 0},
 	{"metrics", "listen", CONFIG_LISTEN, OF(metrics.listen), 0, CONFIG_FOLDER_MAX - 1, NULL, 0,
 		0},
@@ -158,6 +169,10 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 	if (k->type == CONFIG_LISTEN && fm_parse_listen(value, &at, err))
 		return -EINVAL;
 	if (k->type == CONFIG_MANAGE && config_manage_check(value, err))
+		return -EINVAL;
+	if (k->type == CONFIG_CGROUPS && config_cgroups_check(value, err))
+		return -EINVAL;
+	if (k->type == CONFIG_NODES && config_nodes_check(value, err))
 		return -EINVAL;
 	if (k->type == CONFIG_TABLES && config_tables_check(value, err))
 		return -EINVAL;
@@ -284,6 +299,19 @@ static int set_size(
 	return rc;
 }
 
+static int set_pad(uint32_t *out, const char *value, struct fm_err *err)
+{
+	enum fm_hint h;
+	int64_t v;
+	int rc = fm_parse_hint("pad", value, &h, &v, err);
+
+	if (!rc && v == FM_PAD_DEVICE)
+		rc = fm_err_set(err, -EINVAL, "'%.40s' is for hints of groups", value);
+	if (!rc)
+		*out = (uint32_t)(v - FM_PAD_DEVICE);
+	return rc;
+}
+
 static int set_value(
 	const struct config_key *k, void *member, const char *value, struct fm_err *err)
 {
@@ -295,6 +323,8 @@ static int set_value(
 	case CONFIG_FOLDER:
 	case CONFIG_LISTEN:
 	case CONFIG_MANAGE:
+	case CONFIG_CGROUPS:
+	case CONFIG_NODES:
 	case CONFIG_TABLES:
 		return set_text(k, member, value, err);
 	case CONFIG_BOOL:
@@ -312,6 +342,8 @@ static int set_value(
 		return rc;
 	case CONFIG_SIZE:
 		return set_size(k, member, value, err);
+	case CONFIG_PAD:
+		return set_pad(member, value, err);
 	case CONFIG_US:
 	case CONFIG_US_OR_AUTO:
 		return set_us(k, member, value, err);
@@ -388,6 +420,16 @@ static void print_us(const struct config_key *k, uint64_t ns, FILE *f)
 		fprintf(f, " %" PRIu64, ns / FM_US);
 }
 
+static void print_pad(int64_t v, FILE *f)
+{
+	if (v != FM_PAD_AUTO && fm_pad_percent(v))
+		fprintf(f, " auto:%u%%", fm_pad_percent(v));
+	else if (v == FM_PAD_AUTO)
+		fputs(" auto", f);
+	else
+		fprintf(f, " %" PRId64, FM_MAX(v, (int64_t)0));
+}
+
 void config_key_print(const struct config_key *k, const void *base, FILE *f)
 {
 	const void *member = (const char *)base + k->offset;
@@ -399,6 +441,8 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 	case CONFIG_FOLDER:
 	case CONFIG_LISTEN:
 	case CONFIG_MANAGE:
+	case CONFIG_CGROUPS:
+	case CONFIG_NODES:
 	case CONFIG_TABLES:
 		fprintf(f, "%s%s", *(const char *)member ? " " : "", (const char *)member);
 		break;
@@ -420,6 +464,9 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 		break;
 	case CONFIG_SIZE:
 		fprintf(f, " %s", fm_size_exact((int64_t) * (const uint64_t *)member, size));
+		break;
+	case CONFIG_PAD:
+		print_pad((int32_t) * (const uint32_t *)member + FM_PAD_DEVICE, f);
 		break;
 	case CONFIG_US:
 	case CONFIG_US_OR_AUTO:

@@ -11,10 +11,13 @@ enum config_type {
 	CONFIG_LISTEN,     /* a text, as fm_parse_listen() takes it */
 	CONFIG_MANAGE,     /* a text, as config_manage_check() takes it */
 	CONFIG_TABLES,     /* a text, as config_tables_check() takes it */
+	CONFIG_CGROUPS,    /* a text, as config_cgroups_check() takes it */
+	CONFIG_NODES,      /* a text, as config_nodes_check() takes it */
 	CONFIG_COUNT,      /* uint32_t */
 	CONFIG_SIZE,       /* uint64_t bytes, as fm_parse_size() takes them */
 	CONFIG_US,         /* uint64_t nanoseconds, written as microseconds */
 	CONFIG_US_OR_AUTO, /* the same, or `auto`: CONFIG_AUTO */
+	CONFIG_PAD,        /* uint32_t: a value of the hint `pad`, less FM_PAD_DEVICE */
 	CONFIG_BOOL,
 	CONFIG_CHOICE, /* uint32_t: which of the words in `unit` */
 	CONFIG_HINTS,  /* names of the hints that may be set */
@@ -44,6 +47,8 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f);
 
 /* config_manage.c */
 int config_manage_check(const char *value, struct fm_err *err);
+int config_cgroups_check(const char *value, struct fm_err *err);
+int config_nodes_check(const char *value, struct fm_err *err);
 int config_tables_check(const char *value, struct fm_err *err);
 
 /* config_limits.c. Its bit among the keys of [limits]. */

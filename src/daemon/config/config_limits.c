@@ -32,7 +32,7 @@ uint64_t config_limits_bit(const struct config_key *k)
 {
 	const struct config_key *first = config_keys;
 
-	_Static_assert(5 + 2 * FM_HINT_COUNT <= 64, "a bit for each key of [limits]");
+	_Static_assert(6 + 2 * FM_HINT_COUNT <= 64, "a bit for each key of [limits]");
 	while (strcmp(first->section, "limits") != 0)
 		first++;
 	return UINT64_C(1) << (k - first);

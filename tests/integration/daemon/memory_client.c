@@ -87,6 +87,26 @@ static void obey(struct fm_client *c, int dev, char *line)
 	}
 }
 
+#define PRINT_WORD(name) printf("%s %zu\n", #name, offsetof(struct fm_ledger_device, name))
+
+static void print_words(void)
+{
+	PRINT_WORD(claimed);
+	PRINT_WORD(kind[FM_MEM_MOVABLE]);
+	PRINT_WORD(resident);
+	PRINT_WORD(host);
+	PRINT_WORD(mapped);
+	PRINT_WORD(went_out);
+	PRINT_WORD(came_in);
+	PRINT_WORD(reached);
+	PRINT_WORD(hot);
+	PRINT_WORD(host_has);
+	PRINT_WORD(host_wants);
+	PRINT_WORD(host_asks);
+	PRINT_WORD(host_may);
+	PRINT_WORD(host_told);
+}
+
 int main(int argc, char **argv)
 {
 	const char *key = argc > 1 ? argv[1] : "gpu:0";
@@ -98,6 +118,10 @@ int main(int argc, char **argv)
 		printf("%u %zu %u %zu %zu\n", FM_LEDGER_VERSION, sizeof(struct fm_ledger),
 			FM_LEDGER_DEVICES, offsetof(struct fm_ledger, device),
 			sizeof(struct fm_ledger_device));
+		return 0;
+	}
+	if (!strcmp(key, "--words")) {
+		print_words();
 		return 0;
 	}
 	c = fm_client_get(&config);

@@ -104,6 +104,9 @@ clients = 3
         check(line in text, f"'{line}' is not in {text}")
     check(printed(written(stack, text)) == text, "what is printed reads otherwise")
     # One end beyond a ceiling that is as by default.
+    for pad in "auto:7%", "auto", "16":
+        text = printed(written(stack, f"[device]\npad = {pad}\n"))
+        check(f"\npad = {pad}\n" in text, text)
     text = printed(written(stack, "[limits user 7]\ndeadline_max = 200us\n"))
     check(printed(written(stack, text)) == text, "what is printed reads otherwise where a default gave way")
 
@@ -121,6 +124,8 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (2, "manage: there is no value", "leave out the line", "[memory]\nmanage =\n"),
     (2, f"manage: '{'x' * 40}...' is longer than", "at most 63", f"[memory]\nmanage = {'x' * 64}\n"),
     (2, "harmless_tables: '21318c60' is no identifier", "21318c60-9714-", "[memory]\nharmless_tables = 21318c60\n"),
+    (2, "templates: 'maybe'", "", "[memory]\ntemplates = maybe\n"),
+    (2, "early_start: 'maybe'", "", "[memory]\nearly_start = maybe\n"),
     (2, "unknown key 'manages' in [memory]", "did you mean 'manage'?", "[memory]\nmanages = all\n"),
     (1, "behind [daemon] there is something else", "", "[daemon] policy = fair\n"),
     (2, "hints: all and none stand alone", "", "[limits]\nhints = none priority\n"),

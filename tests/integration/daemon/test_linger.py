@@ -22,8 +22,8 @@ def linger(f, name="urgent"):
 
 def column(f, name="urgent"):
     lines = f.cli("ps", "--queues").stdout.splitlines()
-    check(lines[0].split()[-1] == "LINGER", lines[0])
-    return " ".join(next(line for line in lines if f" {name} " in line).split()[-2:])
+    at, end = lines[0].index("LINGER"), lines[0].index("PAD")
+    return next(line for line in lines if f" {name} " in line)[at:end].strip()
 
 
 def two(stack, config=None):
