@@ -20,6 +20,7 @@ struct fm_api_wishes {
 	bool guardian;         /* rewrite kernels, so that they stop between two blocks */
 	const char *loops;     /* patterns of kernels that stop within their loops, or NULL */
 	const char *partition; /* multiprocessors of a server's streams, or NULL */
+	bool by_stream_priority;
 };
 
 /* Something that is tried in a process of its own, since drivers may hang or crash. */

@@ -3,9 +3,9 @@
  * What a device API can do with one of its queues, the hwqueue, in order or out of order. The
  * operations stand in tables, by what they are for:
  *
- *   base         8  launch, and notice the end: level 1, "hold back what has not been launched"
+ *   base         9  launch, and notice the end: level 1, "hold back what has not been launched"
  *   host_gate    2  a gate that this process opens: level 2, "stall what is queued in the driver"
- *   device_gate  7  instead: a gate at which the device itself looks at a word of memory
+ *   device_gate  6  instead: a gate at which the device itself looks at a word of memory
  *   stop         2  level 3, "stop what runs on the device"
  *   guardian     5  commands that are launched so that they can be stopped in their middle
  *
@@ -15,11 +15,12 @@
  * place of an optional operation that is NULL stands behind "Default".
  *
  * Owns: nothing: these are tables, which backends fill in.
- * Locks: an XQueue's lock (xqueue/segment.h) is held over all operations but launch, and those
- * called from any thread. A backend may take its own locks under it; its callbacks take no lock of
- * an XQueue, they only try to.
- * Threads: any may call operations; those of one hwqueue one at a time, save launch, which
- * programs may call concurrently with everything, and where it says "any thread".
+ * Locks: an XQueue's lock (xqueue/segment.h) is held over all operations but launch, reactivate,
+ * and those called from any thread. If an API lets one thread at a time use a queue, its lock
+ * (queue_lock.h) comes before the XQueue's, and operations only try it. A backend may take its own
+ * locks under it; its callbacks take no lock of an XQueue, they only try to. Threads: any may call
+ * operations; those of one hwqueue one at a time, save launch, which programs may call concurrently
+ * with everything, and where it says "any thread".
  */
 #pragma once
 #include <stdatomic.h>
@@ -48,16 +49,32 @@ struct fm_gate_words {
 	 * that the device stands at a gate, knows that the device does not pass it: what it read
 	 * may be old only if the device waits for `leave`. */
 	_Atomic uint32_t *rest, *leave;
+	/* In `map`; NULL: none. Of gates that are not parts, and not within a command: the device
+	 * has said that it stands; before it looks at the gate it waits until this has reached
+	 * `number`, by a difference that wraps around. */
+	_Atomic uint32_t *memory;
+	uint32_t number;
+	/* The hwqueue may be let past a gate while the lowest bit of the gate word alone is zero
+	 * (guardian.pad). */
+	bool pads;
 };
 
-/* A closed gate is put behind what was launched: what is launched after it stays in the driver's
- * queue until reactivate(gate), which consumes the gate. */
+/* An object that this process opens (an event, a semaphore). A closed gate is put behind what was
+ * launched: what is launched after it stays in the driver's queue until reactivate(gate), which
+ * consumes the gate. */
 struct fm_host_gate_ops {
 	int (*deactivate)(void *hwq, void **gate);
 	void (*reactivate)(void *hwq, void *gate);
+	/* A thread may wait inside deactivate or track until the device goes on (the driver's queue
+	 * is full). So reactivate is also called without the XQueue's lock: by several threads at
+	 * once, in any order of gates. It needs no lock that is held over those two. */
+	bool unlocked;
+	/* While the queue need not be stopped, its gates are so many times farther apart, and the
+	 * fewer of them are open ahead (FM_XQ_LEAD_ALONE). 0 and 1: as close as always. */
+	unsigned wide;
 };
 
-/* Where the device itself can wait for a word of memory. */
+/* Instead of that: a word of memory for which the device itself waits. */
 struct fm_device_gate_ops {
 	/* When all that was launched has finished the device writes 2 * finished + 1 to
 	 * w->progress; then it waits for *w->gate to be zero, then for *w->hold and *w->rest, and
@@ -84,9 +101,6 @@ struct fm_device_gate_ops {
 	 * a seam, which is a place where such a gate may be made later, and at which nothing waits
 	 * until then. Optional. Default: such commands have no gates. */
 	int (*inner)(void *hwq, const struct fm_gate_words *w);
-	/* Has the device failed, so that nothing that was launched will end, or be told of?
-	 * Optional. Default: it never has. */
-	bool (*lost)(void *hwq);
 };
 
 /* interrupt stops the running command and keeps what it has done; restore continues it. Both are
@@ -119,6 +133,18 @@ struct fm_guardian_ops {
 	 * ask: the driver is asked first, for all that was there when `passed` commands had been
 	 * passed to it. Default: there is none. */
 	bool (*query)(void *hwq, uint64_t done, uint64_t passed, bool ask);
+	/* What was stopped in the middle goes on, beside the work for which it was stopped, on few
+	 * of the device's multiprocessors. pad_ready: makes that possible on k of them (0: not any
+	 * more), without the lock of the XQueue: 0; -EAGAIN, not just now; or another negative
+	 * errno, with *why, or NULL. pad: to be called for a hwqueue that is at rest, and then
+	 * again and again while it may pad: -EINPROGRESS, it does; 0, it stands; -EBUSY, likewise,
+	 * because another hwqueue pads; -ESTALE, likewise, until pad_ready was called again;
+	 * -EALREADY, as interrupt says. interrupt and restore end it. Default: there is no such
+	 * thing. */
+	int (*pad_ready)(void *hwq, unsigned k, const char **why);
+	int (*pad)(void *hwq, unsigned k);
+	/* How many multiprocessors there are in all, where such a thing was made; else 0. */
+	unsigned (*pad_of)(void *hwq);
 	/* Work comes to a hwqueue that was idle, and others are about to stop for it. Is there
 	 * anything to put in front of it, so that it finds the whole device? put: then that is put,
 	 * in the thread that launches. Default: there is nothing. */
@@ -137,8 +163,10 @@ struct fm_hw_ops {
 	int (*sync)(void *hwq);
 	/* Does not block: reached(cookie) when all that was launched before has finished. An
 	 * operation that fails returns a negative errno; a failed track never calls reached.
-	 * Optional. Default: an end is known when the program has waited for it, or the device has
-	 * written it. */
+	 * -EBUSY: the hwqueue is another thread's just now (queue_lock.h), so it is tried again
+	 * soon, for as long as that takes; with another errno an end counts as reached after a
+	 * while. Not -EBUSY in the thread that closes the hwqueue. Optional. Default: an end is
+	 * known when the program has waited for it, or the device has written it. */
 	int (*track)(void *hwq, fm_reached_fn *reached, void *cookie);
 	/* Where the driver does not call back: calls `reached` for what has come meanwhile, oldest
 	 * first, with the time at which it came as near as can be said. Optional. Default: the
@@ -153,6 +181,11 @@ struct fm_hw_ops {
 	/* The process exits: no calls to the driver from threads of the hwqueue's own any more.
 	 * Optional. Default: there are no such threads. */
 	void (*quiesce)(void *hwq);
+	/* Has the device failed, so that nothing that was launched will end, or be told of? Asked
+	 * while nothing moves. Everything then counts as finished, and gates open. From then on
+	 * trackers under way are told of soon, and none is refused. Optional. Default: it never
+	 * has. */
+	bool (*lost)(void *hwq);
 
 	struct fm_host_gate_ops host_gate;
 	struct fm_device_gate_ops device_gate;

@@ -13,3 +13,12 @@
 #define FM_WATCHED_LOOK_MAX (10 * FM_MS)
 /* [ms] At the end of the process it waits so long for the thread to leave the driver. */
 #define FM_WATCHED_STOP_MS 100
+
+/* [time] A trial of gates (trial.h): one must stand for this long. Larger: a queue is made later.
+ */
+#define FM_TRIAL_STANDS (2 * FM_MS)
+/* [time] What does not pass within this time counts as standing. Larger: a device that has much to
+ * do is not taken for one that stands, and a queue beside busy ones is made later. */
+#define FM_TRIAL_PASSES (100 * FM_MS)
+/* [time] Between looks. */
+#define FM_TRIAL_LOOK (50 * FM_US)

@@ -158,7 +158,7 @@ static int user_track(void *hwq, fm_reached_fn *reached, void *cookie)
 	rc = verdict(h->user.track(h->ctx, user_reached, t));
 	if (rc)
 		free(t);
-	return rc;
+	return rc == -EBUSY ? -EIO : rc; /* every error is final here */
 }
 
 static int user_deactivate(void *hwq, void **gate)

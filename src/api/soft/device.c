@@ -27,6 +27,8 @@ static bool is_closed(const struct fm_sim_entry *e)
 {
 	if (e->words.rest && atomic_load(e->words.rest))
 		return true;
+	if (e->words.memory && e->words.number - atomic_load(e->words.memory) - 1 < INT32_MAX)
+		return true;
 	return !e->open &&
 	       (atomic_load(e->words.gate) || (e->words.hold && atomic_load(e->words.hold)));
 }

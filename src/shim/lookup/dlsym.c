@@ -20,6 +20,7 @@
 #define EXPORT __attribute__((visibility("default")))
 
 HIDDEN void *(*fm_real_dlsym)(void *handle, const char *symbol);
+HIDDEN void *(*fm_real_dlvsym)(void *handle, const char *symbol, const char *version);
 static char *(*real_dlerror)(void);
 /* Programs call our dlerror, or another shim's. This is false behind the stand-in. */
 static bool marks_are_read;
@@ -29,9 +30,27 @@ static void *no_dlsym(void *handle, const char *symbol)
 	return NULL;
 }
 
+static void *no_dlvsym(void *handle, const char *symbol, const char *version)
+{
+	return NULL;
+}
+
 static char *no_dlerror(void)
 {
 	return NULL;
+}
+
+/* The C library's own, which no look-up by name gives where ours is in front of it. */
+static void *(*libc_dlvsym(void))(void *, const char *, const char *)
+{
+	void *found = __atomic_load_n(&fm_real_dlvsym, __ATOMIC_ACQUIRE);
+
+	if (!found) {
+		found = fm_find_in_libc("dlvsym");
+		found = found ? found : (void *)no_dlvsym;
+		__atomic_store_n((void **)&fm_real_dlvsym, found, __ATOMIC_RELEASE);
+	}
+	return (void *(*)(void *, const char *, const char *))found;
 }
 
 /* The oldest version exists in every C library, and is tried first. A look-up that fails would
@@ -45,13 +64,17 @@ static void *next_to(const char *name, const void *ours)
 		"GLIBC_2.17",
 #endif
 		"GLIBC_2.34"};
+	void *(*find)(void *, const char *, const char *) = libc_dlvsym();
 	void *found = NULL;
 
 	for (size_t i = 0; !found && i < FM_ARRAY_LEN(versions); i++)
-		found = dlvsym(RTLD_NEXT, name, versions[i]);
+		found = find(RTLD_NEXT, name, versions[i]);
 	/* Behind the stand-in we come after the C library. */
 	for (size_t i = 0; !found && i < FM_ARRAY_LEN(versions); i++)
-		found = dlvsym(RTLD_DEFAULT, name, versions[i]);
+		found = find(RTLD_DEFAULT, name, versions[i]);
+	/* One without versions, or of another name. */
+	if (!found && find == no_dlvsym)
+		found = fm_find_in_libc(name);
 	return found == ours ? NULL : found;
 }
 
@@ -167,7 +190,7 @@ static bool begins_with(const char *symbol, const char *p)
 	for (; *p; p++, symbol++)
 		if (*symbol != *p)
 			return false;
-	return *symbol >= 'A' && *symbol <= 'Z';
+	return p[-1] == '_' || (*symbol >= 'A' && *symbol <= 'Z');
 }
 
 static bool is_ours(const char *symbol)
@@ -191,6 +214,26 @@ HIDDEN __attribute__((used)) void *fm_look_up_filter(struct fm_look_up *l)
 	return fm_look_up_answer(l);
 }
 
+/* The same for dlvsym(). */
+void *fm_look_up_filter_version(const struct fm_look_up *l, const char *version);
+HIDDEN __attribute__((used)) void *fm_look_up_filter_version(
+	const struct fm_look_up *l, const char *version)
+{
+	libc_dlvsym();
+	if (FM_LIKELY(!l->symbol || !version || !is_ours(l->symbol)))
+		return NULL;
+	return fm_look_up_answer_version(l, version);
+}
+
+/* Of shims that have nothing with versions. */
+__attribute__((weak)) void *fm_look_up_answer_version(
+	const struct fm_look_up *l, const char *version)
+{
+	(void)l, (void)version;
+	return NULL;
+}
+
+/* fm_look_up_dlvsym: where a shim exports it, it does so as dlvsym. */
 #if defined(__x86_64__)
 __asm__(".text\n"
 	".balign 16\n"
@@ -218,7 +261,34 @@ __asm__(".text\n"
 	"	ret\n"
 	"1:	jmp *fm_real_dlsym(%rip)\n"
 	"	.cfi_endproc\n"
-	".size dlsym, . - dlsym\n");
+	".size dlsym, . - dlsym\n"
+	".balign 16\n"
+	".globl fm_look_up_dlvsym\n"
+	".type fm_look_up_dlvsym, @function\n"
+	"fm_look_up_dlvsym:\n"
+	"	.cfi_startproc\n"
+	"	endbr64\n"
+	"	pushq %rdi\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %rsi\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	pushq %rdx\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	leaq 8(%rsp), %rdi\n" /* struct fm_look_up */
+	"	movq %rdx, %rsi\n"
+	"	call fm_look_up_filter_version\n"
+	"	popq %rdx\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rsi\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	popq %rdi\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	testq %rax, %rax\n"
+	"	jz 1f\n"
+	"	ret\n"
+	"1:	jmp *fm_real_dlvsym(%rip)\n"
+	"	.cfi_endproc\n"
+	".size fm_look_up_dlvsym, . - fm_look_up_dlvsym\n");
 #elif defined(__aarch64__)
 __asm__(".text\n"
 	".balign 16\n"
@@ -248,5 +318,36 @@ __asm__(".text\n"
 	"	ldr x16, [x16, #:lo12:fm_real_dlsym]\n"
 	"	br x16\n"
 	"	.cfi_endproc\n"
-	".size dlsym, . - dlsym\n");
+	".size dlsym, . - dlsym\n"
+	".balign 16\n"
+	".globl fm_look_up_dlvsym\n"
+	".type fm_look_up_dlvsym, %function\n"
+	"fm_look_up_dlvsym:\n"
+	"	.cfi_startproc\n"
+	"	hint #34\n" /* bti c */
+	"	stp x29, x30, [sp, #-48]!\n"
+	"	.cfi_def_cfa_offset 48\n"
+	"	.cfi_offset 29, -48\n"
+	"	.cfi_offset 30, -40\n"
+	"	mov x29, sp\n"
+	"	stp x0, x1, [sp, #16]\n"
+	"	str x2, [sp, #32]\n"
+	"	add x0, sp, #8\n" /* struct fm_look_up */
+	"	mov x1, x2\n"
+	"	bl fm_look_up_filter_version\n"
+	"	mov x9, x0\n"
+	"	ldp x0, x1, [sp, #16]\n"
+	"	ldr x2, [sp, #32]\n"
+	"	ldp x29, x30, [sp], #48\n"
+	"	.cfi_restore 29\n"
+	"	.cfi_restore 30\n"
+	"	.cfi_def_cfa_offset 0\n"
+	"	cbz x9, 1f\n"
+	"	mov x0, x9\n"
+	"	ret\n"
+	"1:	adrp x16, fm_real_dlvsym\n"
+	"	ldr x16, [x16, #:lo12:fm_real_dlvsym]\n"
+	"	br x16\n"
+	"	.cfi_endproc\n"
+	".size fm_look_up_dlvsym, . - fm_look_up_dlvsym\n");
 #endif

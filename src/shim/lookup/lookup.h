@@ -32,10 +32,14 @@ struct fm_look_up {
 
 /* --- of the shim --- */
 
-/* Names that may be the driver's: one of these, then a capital letter. NULL ends them. */
+/* Names that may be the driver's: one of these, then a capital letter, or anything behind a `_'.
+ * NULL ends them. */
 extern const char *const fm_look_up_prefixes[];
 /* The result of a look-up of such a name. NULL: the C library is asked for what is in l then. */
 void *fm_look_up_answer(struct fm_look_up *l);
+
+/* The same of dlvsym(), in a shim that exports it (fm_look_up_dlvsym); nothing may be changed. */
+void *fm_look_up_answer_version(const struct fm_look_up *l, const char *version);
 
 /* The driver's own function; is the library loaded that has functions of such names; and may it be
  * hidden behind one that stands in for it? */
@@ -54,7 +58,10 @@ void *fm_look_up_next(void *handle, const char *symbol);
 
 /* The next dlsym(): the C library's, or that of another shim. NULL before fm_find_dlsym(). */
 extern void *(*fm_real_dlsym)(void *handle, const char *symbol);
+extern void *(*fm_real_dlvsym)(void *handle, const char *symbol, const char *version);
 void fm_find_dlsym(void);
+/* elf.c: a function of the C library; NULL: it has none of that name. */
+void *fm_find_in_libc(const char *name);
 /* Around our own look-ups, which dlerror() must not report. */
 char *fm_look_up_error_keep(void);
 void fm_look_up_error_put_back(char *kept);

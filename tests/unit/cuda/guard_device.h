@@ -27,7 +27,7 @@ enum kind { OPS, KERNEL, TO_HOST, TO_DEVICE, FILL };
 struct command {
 	enum kind kind;
 	unsigned n, at; /* operations, or blocks; the next one */
-	union fm_cu_mem_op op[5];
+	union fm_cu_mem_op op[6];
 	uint64_t ours[3];
 	unsigned kernel, begun, started; /* of the blocks: bits */
 	void *to;
@@ -47,7 +47,11 @@ static struct {
 	void *page[64]; /* of the host's memory, for words of graphs */
 	unsigned pages;
 	CUgreenCtx green; /* whose streams the program's are; NULL: no such */
-	bool no_green;    /* it has no room for one more */
+	CUstream pad;     /* the stream of another green context; NULL: no such */
+	bool in_green;
+	unsigned pad_takes; /* of so many launches it does not take one; 0: it takes all */
+	bool no_green;      /* it has no room for one more */
+	bool no_wide;       /* nor does it wait for words of 64 bits */
 	uint64_t random;
 	unsigned calls, fails_at; /* the driver's; from which on they fail. 0: never */
 	bool passes_slowly;
@@ -64,6 +68,7 @@ static struct {
 		uint64_t head;
 		_Atomic uint32_t gate, waiting;
 		_Atomic uint64_t progress;
+		_Atomic uint32_t memory;
 	} words;
 } board;
 
@@ -201,6 +206,20 @@ static void run_block(CUstream s, struct command *c)
 	}
 }
 
+static bool reached(const union fm_cu_mem_op *op, const void *at)
+{
+	bool wide = op->op.operation == FM_CU_OP_WAIT_VALUE_64;
+	uint64_t word = wide ? *(const uint64_t *)at : *(const uint32_t *)at;
+
+	if (op->op.flags == FM_CU_WAIT_VALUE_NOR)
+		return ~((uint32_t)word | (uint32_t)op->op.value);
+	if (wide && op->op.flags == FM_CU_WAIT_VALUE_GEQ)
+		return (int64_t)(word - op->op.value) >= 0;
+	if (op->op.flags == FM_CU_WAIT_VALUE_GEQ)
+		return (int32_t)((uint32_t)word - (uint32_t)op->op.value) >= 0;
+	return (uint32_t)word == (uint32_t)op->op.value;
+}
+
 /* False: it waits. */
 static bool run_op(const union fm_cu_mem_op *op)
 {
@@ -211,7 +230,7 @@ static bool run_op(const union fm_cu_mem_op *op)
 	else if (op->op.operation == FM_CU_OP_WRITE_VALUE_64)
 		*(uint64_t *)at = op->op.value;
 	else
-		return *(uint32_t *)at == (uint32_t)op->op.value;
+		return reached(op, at);
 	return true;
 }
 
@@ -338,6 +357,8 @@ static fm_cu_result drv_launch(
 	const char *buffer = extra[1];
 
 	TRY();
+	if (config->stream == dev.pad && dev.pad_takes && !draw(dev.pad_takes))
+		return 709;
 	assert_int_equal(*(size_t *)extra[3], 8 + FM_GUARD_BYTES);
 	c = add(config->stream, KERNEL);
 	c->n = BLOCKS;
@@ -357,7 +378,7 @@ static fm_cu_result drv_stream(CUstream *s, unsigned flags, int priority)
 {
 	TRY();
 	assert_int_equal(flags, FM_CU_STREAM_NON_BLOCKING);
-	assert_int_equal(priority, -5);
+	assert_true(priority == -5 || (priority == 0 && dev.in_green));
 	assert_true(dev.streams < 8);
 	*s = &dev.stream[dev.streams++];
 	return 0;
@@ -365,14 +386,22 @@ static fm_cu_result drv_stream(CUstream *s, unsigned flags, int priority)
 
 static fm_cu_result drv_green_stream(CUstream *s, CUgreenCtx green, unsigned flags, int priority)
 {
+	fm_cu_result rc = 2;
+
 	assert_non_null(green);
-	return dev.no_green ? 2 : drv_stream(s, flags, priority);
+	dev.in_green = green != dev.green;
+	if (!dev.no_green)
+		rc = drv_stream(s, flags, priority);
+	if (!rc && dev.in_green)
+		dev.pad = *s;
+	dev.in_green = false;
+	return rc;
 }
 
 static fm_cu_result drv_get_both(CUstream s, CUcontext *ctx, CUgreenCtx *green)
 {
 	*ctx = (CUcontext)8;
-	*green = dev.green;
+	*green = s == dev.pad ? (CUgreenCtx)48 : dev.green;
 	return 0;
 }
 
@@ -403,7 +432,12 @@ static fm_cu_result drv_ops(CUstream s, unsigned n, union fm_cu_mem_op *ops, uns
 	struct command *c;
 
 	TRY();
-	assert_in_range(n, 1, 5);
+	if (s == dev.pad && dev.pad_takes && !draw(dev.pad_takes))
+		return 709;
+	assert_in_range(n, 1, FM_ARRAY_LEN(c->op));
+	for (unsigned i = 0; i < n && dev.no_wide; i++)
+		if (ops[i].op.operation == FM_CU_OP_WAIT_VALUE_64)
+			return FM_CU_ERROR_NOT_SUPPORTED;
 	c = add(s, OPS);
 	c->n = n;
 	memcpy(c->op, ops, n * sizeof(*ops));

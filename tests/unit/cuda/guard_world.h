@@ -19,7 +19,7 @@ static struct {
 	uint32_t word[COMMANDS / 4]; /* what that waits for */
 } p;
 
-static const struct fm_gate_words words = {
+static struct fm_gate_words words = {
 	.map = &board,
 	.map_size = sizeof(board),
 	.gate_map = &board,
@@ -40,6 +40,7 @@ static void start(uint64_t seed)
 	}
 	dev.streams = 1;
 	dev.destroyed = 0;
+	dev.pad = NULL;
 	dev.random = seed * UINT64_C(0x9e3779b97f4a7c15) | 1;
 	dev.calls = dev.fails_at = 0;
 	memset(dev.runs, 0, sizeof(dev.runs));

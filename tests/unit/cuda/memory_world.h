@@ -10,7 +10,8 @@ static struct fm_cu_move *m;
 static struct {
 	uint64_t out, in, kept;
 	unsigned naps, naps_most;
-	bool no_room;
+	bool no_room, mapped;
+	uint32_t since;              /* what is named from then on is in use */
 	uint64_t share, share_after; /* the second is what it is after the next time it is asked */
 } told;
 
@@ -49,6 +50,16 @@ static uint64_t share_(void *cookie)
 	told.share = told.share_after;
 	return share;
 }
+static uint32_t since_(void *cookie)
+{
+	(void)cookie;
+	return told.since;
+}
+static bool mapped_(void *cookie)
+{
+	(void)cookie;
+	return told.mapped;
+}
 static inline void set_share(uint64_t bytes)
 {
 	told.share = told.share_after = bytes;
@@ -67,8 +78,10 @@ static int no_pages_yet(char *at, size_t size)
 
 static void start_with(uint64_t host, bool keeps)
 {
-	const struct fm_cu_arena_use use = {claim_, unclaim_, NULL, host, keeps};
-	const struct fm_cu_move_ops ops = {goes_on, moved, enter_, leave_, nap_, NULL, share_};
+	const struct fm_cu_arena_use use = {
+		claim_, unclaim_, NULL, host, keeps, NULL, NULL, NULL, NULL, -1};
+	const struct fm_cu_move_ops ops = {
+		goes_on, moved, enter_, leave_, nap_, NULL, share_, since_, NULL, mapped_};
 
 	memset(&dev, 0, sizeof(dev));
 	memset(&told, 0, sizeof(told));

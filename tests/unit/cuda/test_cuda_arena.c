@@ -168,7 +168,8 @@ static void large_blocks_have_their_own_chunks(void **state)
 
 static void a_smaller_reservation_does(void **state)
 {
-	const struct fm_cu_arena_use use = {claim_, unclaim_, NULL, 0, false};
+	const struct fm_cu_arena_use use = {
+		claim_, unclaim_, NULL, 0, false, NULL, NULL, NULL, NULL, -1};
 
 	(void)state;
 	memset(&dev, 0, sizeof(dev));
@@ -452,6 +453,29 @@ static void a_share_that_changes_is_heeded(void **state)
 	end();
 }
 
+/* What others need without a plan stays free: memory fits only with that. */
+static void memory_leaves_room_for_what_nobody_plans(void **state)
+{
+	CUdeviceptr p;
+
+	(void)state;
+	start(1024 * MIB);
+	fill(p = get(512 * MIB), 512 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	dev.most = 256 * MIB;
+	dev.brim = true;
+	set_share(512 * MIB);
+	assert_int_equal(fm_cu_move_out(m), -ENOSPC);
+	assert_int_equal(here(), 128 * MIB);
+	dev.brim = false;
+	assert_int_equal(fm_cu_move_out(m), -ENOSPC);
+	assert_int_equal(here(), 256 * MIB);
+	dev.most = UINT64_MAX;
+	assert_int_equal(fm_cu_move_in(m), 0);
+	check(p, 512 * MIB);
+	end();
+}
+
 static void an_early_load_does_not_wait_for_room(void **state)
 {
 	CUdeviceptr p;
@@ -657,9 +681,59 @@ static void the_host_is_asked(void **state)
 	assert_false(fm_cu_host_has_room(fm_cu_host_most() * 2, 0));
 }
 
+static uint64_t budget, taken;
+
+static bool take_of_budget(void *cookie, uint64_t bytes)
+{
+	(void)cookie;
+	if (bytes > taken && bytes > budget)
+		return false;
+	taken = bytes;
+	return true;
+}
+
+static uint64_t may_take(void *cookie)
+{
+	(void)cookie;
+	return budget;
+}
+
+/* The pool has no more than its budget, and says what it has; and what it has is where it is to be,
+ * or it says that, too. */
+static void test_host_budget(void **state)
+{
+	struct fm_cu_host_pool p;
+	struct fm_cu_host_run r[3];
+
+	(void)state;
+	budget = 12 * MIB;
+	taken = 0;
+	fm_cu_host_init(&p, UINT64_MAX);
+	p.budget = (struct fm_cu_host_budget){take_of_budget, may_take, NULL};
+	p.node = 1000; /* there is none: its memory comes from elsewhere */
+	assert_int_equal(fm_cu_host_take(&p, &driver, 4, &r[0]), 0);
+	assert_true(taken == 8 * MIB && p.strayed == taken);
+	assert_int_equal(fm_cu_host_take(&p, &driver, 3, &r[1]), -ENOMEM);
+	assert_true(taken == 8 * MIB);
+	p.node = 0;
+	assert_int_equal(fm_cu_host_take(&p, &driver, 2, &r[1]), 0);
+	assert_true(taken == 12 * MIB && p.strayed <= taken);
+	assert_false(fm_cu_host_lend(&p, 2 * MIB));
+	budget = 4 * MIB;
+	assert_true(fm_cu_host_excess(&p) == 8 * MIB && !fm_cu_host_unused(&p));
+	fm_cu_host_give(&p, &r[0]);
+	assert_true(fm_cu_host_unused(&p) == 8 * MIB);
+	fm_cu_host_trim(&p, &driver);
+	assert_true(taken == 4 * MIB && !fm_cu_host_excess(&p) && !p.strayed);
+	fm_cu_host_give(&p, &r[1]);
+	fm_cu_host_trim(&p, &driver);
+	assert_true(!taken);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_host_budget),
 		cmocka_unit_test(runs_of_pages_are_found),
 		cmocka_unit_test(places_are_what_a_map_of_bytes_says),
 		cmocka_unit_test(classes_waste_little),
@@ -678,6 +752,7 @@ int main(void)
 		cmocka_unit_test(it_waits_for_room_on_the_device),
 		cmocka_unit_test(a_share_stays_and_comes_in_early),
 		cmocka_unit_test(a_share_that_changes_is_heeded),
+		cmocka_unit_test(memory_leaves_room_for_what_nobody_plans),
 		cmocka_unit_test(an_early_load_does_not_wait_for_room),
 		cmocka_unit_test(it_stops_where_it_is_told_to),
 		cmocka_unit_test(the_end_of_a_context_ends_its_memory),

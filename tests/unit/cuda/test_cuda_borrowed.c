@@ -2,6 +2,7 @@
 /* Memory that runs from the host, mapped at its own address: how it comes to be there, how it goes
  * home, and each call of the driver failing once. */
 #include "api/cuda/core/memory/flip.h"
+#include "api/cuda/core/memory/hold.h"
 #include "memory_world.h"
 
 static CUdeviceptr borrow(size_t size)
@@ -210,6 +211,67 @@ static void a_share_of_it_comes_in(void **state)
 	end();
 }
 
+static bool runs_from_host(CUdeviceptr p)
+{
+	struct fm_cu_chunk *c;
+
+	fm_list_each (c, &a->chunks, all)
+		if (p - c->at < fm_cu_chunk_size(c))
+			return c->borrowed && fm_cu_chunk_here(c);
+	return false;
+}
+
+/* What is beyond the share, and not in use, stays on the host when the rest goes out and comes in;
+ * what comes to be in use comes to the device while the process rests. */
+static void what_is_not_in_use_stays_on_the_host(void **state)
+{
+	struct fm_touch *t;
+	CUdeviceptr p[3];
+
+	(void)state;
+	start(1024 * MIB);
+	t = fm_cu_arena_touch(a);
+	for (int i = 0; i < 3; i++)
+		fill(p[i] = get(128 * MIB), 128 * MIB);
+	fm_touch_turn(t);
+	fm_touch_word(t, p[0]);
+	told.since = 2;
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_move_in_part(m, 128 * MIB), 0);
+	assert_true(!runs_from_host(p[0]) && runs_from_host(p[1]) && runs_from_host(p[2]));
+	assert_false(fm_cu_move_has_room(m, UINT64_MAX));
+	assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
+	assert_true(runs_from_host(p[1]) && runs_from_host(p[2]));
+	told.in = told.out = 0;
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(fm_cu_move_in_part(m, 128 * MIB), 0);
+	assert_int_equal(told.in + told.out, 2 * 128 * MIB);
+	notes_are_true();
+
+	fm_touch_turn(t);
+	fm_touch_word(t, p[1]);
+	assert_true(fm_cu_move_has_room(m, 256 * MIB));
+	assert_false(fm_cu_move_has_room(m, 255 * MIB));
+	set_share(256 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_true(!runs_from_host(p[0]) && !runs_from_host(p[1]) && runs_from_host(p[2]));
+	/* In the place of what is not in use any more. */
+	fm_touch_turn(t);
+	fm_touch_word(t, p[2]);
+	fm_touch_word(t, p[1]);
+	told.since = 4;
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_false(runs_from_host(p[2]));
+	assert_int_equal(sums().here, 256 * MIB);
+	assert_int_equal(sums().host, 128 * MIB);
+	notes_are_true();
+	assert_int_equal(fm_cu_move_in_part(m, 256 * MIB), 0);
+	assert_true(runs_from_host(p[0]) && !runs_from_host(p[1]) && !runs_from_host(p[2]));
+	for (int i = 0; i < 3; i++)
+		check(p[i], 128 * MIB);
+	end();
+}
+
 static void empty_memory_is_borrowed_without_a_copy(void **state)
 {
 	CUdeviceptr p;
@@ -338,7 +400,8 @@ static void each_call_of_the_driver_may_fail_once(void **state)
 /* The driver refuses to map the new memory, and then the old one: it is mended later. */
 static void a_torn_chunk_is_mended(void **state)
 {
-	const struct fm_cu_move_ops ops = {goes_on, moved, enter_, leave_, nap_, NULL, NULL};
+	const struct fm_cu_move_ops ops = {
+		goes_on, moved, enter_, leave_, nap_, NULL, NULL, NULL, NULL, NULL};
 	unsigned torn = 0;
 
 	(void)state;
@@ -371,9 +434,98 @@ static void a_torn_chunk_is_mended(void **state)
 	assert_true(torn > 0);
 }
 
+/* --- a limit that has sunk --- */
+
+static uint64_t most;
+
+static uint64_t most_(void *cookie)
+{
+	(void)cookie;
+	return most;
+}
+
+static void what_exceeds_a_limit_runs_from_the_host(void **state)
+{
+	const struct fm_cu_move_ops ops = {
+		goes_on, moved, enter_, leave_, nap_, NULL, share_, NULL, most_, NULL};
+	CUdeviceptr p;
+
+	(void)state;
+	start_with(4096 * MIB, true);
+	fm_cu_move_end(m, false);
+	m = fm_cu_move_create(a, &ops);
+	most = UINT64_MAX;
+	fill(p = get(512 * MIB), 512 * MIB);
+	assert_int_equal(fm_cu_move_shrink(m, 300 * MIB), 0);
+	assert_int_equal(sums().here, 256 * MIB);
+	assert_int_equal(sums().borrowed, 256 * MIB);
+	check(p, 512 * MIB);
+	assert_int_equal(fm_cu_move_shrink(m, 300 * MIB), 0);
+	assert_int_equal(sums().here, 256 * MIB);
+	/* It may come in for a share, but not beyond what is allowed. */
+	assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
+	assert_int_equal(sums().here, 512 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(sums().here, 0);
+	most = 128 * MIB;
+	set_share(384 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(sums().here, 128 * MIB);
+	assert_int_equal(sums().borrowed, 256 * MIB);
+	set_share(512 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(sums().borrowed, 384 * MIB);
+	check(p, 512 * MIB);
+	most = UINT64_MAX;
+	assert_int_equal(fm_cu_move_home(m, UINT64_MAX), 0);
+	/* The host has no room: it is on the device after all. */
+	set_share(0);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	most = 128 * MIB;
+	dev.host_most = 0;
+	set_share(512 * MIB);
+	assert_int_equal(fm_cu_move_out(m), 0);
+	assert_int_equal(sums().here, 512 * MIB);
+	assert_int_equal(fm_cu_move_shrink(m, 0), -ENOMEM);
+	check(p, 512 * MIB);
+	give(p);
+	end();
+}
+
+/* A card holds memory of the device; what is on the host stays there only if it has to. */
+static void what_runs_from_the_host_is_not_held(void **state)
+{
+	struct fm_cu_holds h = {0};
+	uint64_t bytes;
+	CUdeviceptr p;
+
+	(void)state;
+	start(1024 * MIB);
+	dev.most = 300 * MIB;
+	fill(p = borrow(512 * MIB), 512 * MIB);
+	assert_int_equal(fm_cu_arena_hold(a, p, 512 * MIB, 4, false, &h, &bytes), -EBUSY);
+	assert_int_equal(bytes, 0);
+	assert_int_equal(h.n, 0);
+	assert_int_equal(sums().pinned, 0);
+	assert_int_equal(fm_cu_arena_hold(a, p, 512 * MIB, 4, true, &h, &bytes), 0);
+	assert_int_equal(bytes, 512 * MIB);
+	assert_int_equal(h.n, 4);
+	/* What stays where it is anyway is not waited for. */
+	assert_int_equal(fm_cu_arena_hold(a, p, 512 * MIB, 4, false, &h, &bytes), 0);
+	assert_int_equal(bytes, 0);
+	fm_cu_arena_let_go(a, 4, &h, &bytes);
+	assert_int_equal(bytes, 512 * MIB);
+	free(h.one);
+	check(p, 512 * MIB);
+	give(p);
+	end();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_runs_from_the_host_is_not_held),
+		cmocka_unit_test(what_exceeds_a_limit_runs_from_the_host),
 		cmocka_unit_test(a_set_larger_than_the_device_is_on_both),
 		cmocka_unit_test(small_blocks_use_what_is_borrowed_before_more_is),
 		cmocka_unit_test(the_host_is_bounded),
@@ -381,6 +533,7 @@ int main(void)
 		cmocka_unit_test(nodes_of_the_host),
 		cmocka_unit_test(what_has_no_room_runs_from_the_host),
 		cmocka_unit_test(a_share_of_it_comes_in),
+		cmocka_unit_test(what_is_not_in_use_stays_on_the_host),
 		cmocka_unit_test(empty_memory_is_borrowed_without_a_copy),
 		cmocka_unit_test(no_copy_of_before_is_kept),
 		cmocka_unit_test(a_host_without_room_leaves_it_out),

@@ -201,7 +201,7 @@ static void test_no_more_than_there_is_room_for(void **state)
 	struct fm_cu_queue *q = *state;
 
 	put(q, FM_CU_TRACKS);
-	assert_int_equal(fm_cu_track(q, note, NULL), -EBUSY);
+	assert_int_equal(fm_cu_track(q, note, NULL), -ENOBUFS);
 	dev.passed = 1;
 	fm_cu_reap(q);
 	dev.refuses = true;

@@ -68,6 +68,8 @@ static void put_inner_gate(void)
 	c->n = 3;
 	for (unsigned i = 0; i < 3; i++) {
 		c->op[i].op.operation = i == 1 ? FM_CU_OP_WAIT_VALUE_32 : FM_CU_OP_WRITE_VALUE_32;
+		if (i == 1)
+			c->op[i].op.flags = FM_CU_WAIT_VALUE_EQ;
 		c->op[i].op.address =
 			(uintptr_t)(i == 1 ? &board.words.gate : &board.words.waiting);
 		c->op[i].op.value = i == 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/cuda/core/guard/guard_graph.h"
+#include "api/cuda/core/guard/guard_pad.h"
 #include "base/util.h"
 #include "internal.h"
 #include "reach.h"
@@ -147,6 +148,13 @@ static unsigned waits(
 	return 2;
 }
 
+/* The lowest bit of the gate word decides (FM_GATE_PADS). */
+static void look_at_lowest_bit(union fm_cu_mem_op *wait)
+{
+	wait->op.value = UINT32_MAX - 1;
+	wait->op.flags = FM_CU_WAIT_VALUE_NOR;
+}
+
 static int enqueue(struct fm_cu_queue *q, union fm_cu_mem_op *ops, unsigned n)
 {
 	fm_cu_result rc;
@@ -262,16 +270,25 @@ static union fm_cu_mem_op stands_op(
 
 /* Fills in the rest of a gate. A device that is about to go on says so, and then looks once more
  * whether the process rests: what it writes is in memory before it reads (hwqueue.h). */
-#define GATE_ENDS (WAITS + 4)
+#define GATE_ENDS (WAITS + 5)
 static unsigned gate_ends(const struct fm_cu_queue *q, const struct fm_gate_words *w,
-	uint64_t finished, union fm_cu_mem_op ops[GATE_ENDS])
+	uint64_t finished, bool numbered, union fm_cu_mem_op ops[GATE_ENDS])
 {
-	unsigned n = waits(q, w, ops);
+	union fm_cu_mem_op *gate;
+	unsigned n = 0;
 
+	if (w->memory) {
+		ops[n] = mem_op(q, FM_CU_OP_WAIT_VALUE_32, w->memory, w->number);
+		ops[n++].op.flags = FM_CU_WAIT_VALUE_GEQ;
+	}
+	gate = ops + n;
+	n += waits(q, w, gate);
+	if (numbered)
+		look_at_lowest_bit(gate);
 	if (w->rest)
 		ops[n++] = wait_for_zero(q, w->rest);
 	if (q->guard)
-		ops[n++] = fm_cu_guard_wait(q->guard);
+		ops[n++] = numbered ? fm_cu_guard_limit(q->guard) : fm_cu_guard_wait(q->guard);
 	ops[n++] = passed_op(q, w, finished);
 	if (w->leave)
 		ops[n++] = wait_for_zero(q, w->leave);
@@ -280,10 +297,20 @@ static unsigned gate_ends(const struct fm_cu_queue *q, const struct fm_gate_word
 
 static int enqueue_gate(struct fm_cu_queue *q, const struct fm_gate_words *w, uint64_t finished)
 {
-	union fm_cu_mem_op ops[1 + GATE_ENDS] = {stands_op(q, w, finished)};
-	unsigned n = 1 + gate_ends(q, w, finished, ops + 1);
-	int rc = enqueue(q, ops, n);
+	bool numbered = q->guard && fm_cu_guard_numbers(q->guard, w->pads);
+	union fm_cu_mem_op ops[2 + GATE_ENDS];
+	unsigned n = 0;
+	int rc;
 
+	if (numbered)
+		ops[n++] = fm_cu_guard_arrives(q->guard);
+	ops[n++] = stands_op(q, w, finished);
+	n += gate_ends(q, w, finished, numbered, ops + n);
+	rc = enqueue(q, ops, n);
+	if (rc && numbered && fm_cu_guard_refused(q->guard))
+		return enqueue_gate(q, w, finished);
+	if (!rc && q->guard)
+		fm_cu_guard_counted(q->guard, numbered);
 	if (!rc && q->guard)
 		fm_cu_guard_gated(q->guard, w->progress, finished);
 	return rc;
@@ -334,7 +361,7 @@ static int gate_part(void *hwq, const struct fm_gate_words *w, uint64_t finished
 		return -EOPNOTSUPP;
 	mode = fm_cu_enter(q->cu);
 	if (second)
-		n = gate_ends(q, w, finished, ops);
+		n = gate_ends(q, w, finished, false, ops);
 	else
 		ops[0] = stands_op(q, w, finished);
 	rc = enqueue(q, ops, n);
@@ -505,17 +532,20 @@ const struct fm_hw_ops fm_cu_ops = {
 	.close = close_stream,
 	.release = release,
 	.quiesce = quiesce,
+	.lost = lost,
 	.device_gate = {.gate = gate,
 		.part = gate_part,
 		.write_fence = write_fence,
 		.sampled = fm_cu_sampled,
 		.reach_gates = reach_gates,
-		.inner = inner,
-		.lost = lost},
+		.inner = inner},
 	.stop = {.interrupt = fm_cu_interrupt, .restore = fm_cu_restore},
 	.guardian = {.unfenced = fm_cu_unfenced,
 		.max_unfenced = fm_cu_max_unfenced,
 		.stopped = fm_cu_stopped,
 		.query = fm_cu_query,
+		.pad_ready = fm_cu_pad_prepare,
+		.pad = fm_cu_pad,
+		.pad_of = fm_cu_pad_all,
 		.enter = fm_cu_enter_first},
 };

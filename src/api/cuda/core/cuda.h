@@ -78,6 +78,10 @@ struct fm_cu_queue {
 	/* How many launches that can be stopped may be between two gates; 0: as few as other
 	 * launches. NULL: likewise 0. */
 	unsigned (*max_unfenced)(struct fm_cu_queue *q);
+	/* Makes a green context of k multiprocessors of the device, in the queue's base context,
+	 * which is current, outside of partitions; *all: how many multiprocessors the device has.
+	 * -EOPNOTSUPP; -ENOSPC; -EIO. NULL: there are no such. */
+	int (*pad_green)(struct fm_cu_queue *q, unsigned k, CUgreenCtx *green, unsigned *all);
 
 	/* Within the module. */
 	struct fm_cu_turnstile *visited; /* under capture_lock */
@@ -125,6 +129,8 @@ static inline uint64_t fm_cu_all(struct fm_cu_queue *q, uint64_t mark)
 /* The driver has said that `all` entries and `ours` of our own are finished (0: not known for
  * ours). */
 void fm_cu_idle_at(struct fm_cu_queue *q, uint64_t all, uint64_t ours);
+/* How many channels of the device this process has, as the driver's documentation says. */
+unsigned fm_cu_channels(void);
 /* If `at_work` streams have work (this one included), are enough channels left for the agent's
  * streams? */
 bool fm_cu_channels_left(unsigned at_work);
@@ -158,6 +164,8 @@ bool fm_cu_shares_context(const struct fm_cu_driver *cu);
 
 /* A name of the current context's device that is the same in every process: its UUID, or the UUID
  * of the part of it (MIG) that the process has. False if there is none. */
+/* Its address on the bus; "": the driver does not say. */
+void fm_cu_device_bus_of(const struct fm_cu_driver *cu, CUdevice dev, char *bus, size_t size);
 bool fm_cu_device_key_of(const struct fm_cu_driver *cu, CUdevice dev, char *key, size_t size);
 bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size);
 

@@ -30,6 +30,21 @@ bool fm_cu_device_key_of(const struct fm_cu_driver *cu, CUdevice dev, char *key,
 	return n < (int)size;
 }
 
+void fm_cu_device_bus_of(const struct fm_cu_driver *cu, CUdevice dev, char *bus, size_t size)
+{
+	int domain, number, slot;
+
+	*bus = '\0';
+	if (!cu->device_get_attribute ||
+		cu->device_get_attribute(&domain, FM_CU_ATTRIBUTE_PCI_DOMAIN, dev) ||
+		cu->device_get_attribute(&number, FM_CU_ATTRIBUTE_PCI_BUS, dev) ||
+		cu->device_get_attribute(&slot, FM_CU_ATTRIBUTE_PCI_DEVICE, dev))
+		return;
+	if (snprintf(bus, size, "%04x:%02x:%02x.0", (unsigned)domain, (unsigned)number,
+		    (unsigned)slot) >= (int)size)
+		*bus = '\0';
+}
+
 bool fm_cu_device_key(const struct fm_cu_driver *cu, char *key, size_t size)
 {
 	CUdevice dev;

@@ -39,10 +39,15 @@ enum {
 	FM_CU_HOST_REGISTER_PORTABLE = 1,
 	FM_CU_HOST_REGISTER_DEVICEMAP = 2,
 	FM_CU_HOST_REGISTER_READ_ONLY = 8,
+	FM_CU_WAIT_VALUE_GEQ = 0, /* as signed numbers */
 	FM_CU_WAIT_VALUE_EQ = 1,
+	FM_CU_WAIT_VALUE_NOR = 3, /* ~(word | value) is not 0 */
 	FM_CU_EVENT_DEFAULT = 0,
 	FM_CU_EVENT_NO_TIMING = 2,
 	FM_CU_STREAM_NON_BLOCKING = 1,
+	FM_CU_ATTRIBUTE_PCI_BUS = 33,      /* CU_DEVICE_ATTRIBUTE_PCI_BUS_ID */
+	FM_CU_ATTRIBUTE_PCI_DEVICE = 34,   /* CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID */
+	FM_CU_ATTRIBUTE_PCI_DOMAIN = 50,   /* CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID */
 	FM_CU_ATTRIBUTE_MPS_ENABLED = 133, /* CU_DEVICE_ATTRIBUTE_MPS_ENABLED */
 	FM_CU_CAPTURE_NONE = 0,            /* CUstreamCaptureStatus */
 	FM_CU_CAPTURE_ACTIVE = 1,
@@ -114,7 +119,7 @@ struct fm_cu_memory_kind {
 	int type, handle_types; /* FM_CU_MEMORY_PINNED; none */
 	struct fm_cu_location location;
 	void *win32;
-	unsigned char flags[8];
+	unsigned char flags[8]; /* [FM_CU_MEMORY_CARDS]: network cards reach it */
 };
 struct fm_cu_memory_access {
 	struct fm_cu_location location;
@@ -124,6 +129,7 @@ enum {
 	FM_CU_LOCATION_DEVICE = 1,
 	FM_CU_LOCATION_HOST_NODE = 3, /* a NUMA node of the host, */
 	FM_CU_LOCATION_HOST_NEAR = 4, /* and that of the calling thread */
+	FM_CU_MEMORY_CARDS = 1,
 	FM_CU_MEMORY_PINNED = 1,
 	FM_CU_MEMORY_READ_WRITE = 3,
 	FM_CU_MEMORY_FD = 1 /* of handle_types: a descriptor, for other processes */
@@ -161,6 +167,7 @@ enum {
 	X(fill, "cuMemsetD32Async", (CUdeviceptr to, unsigned value, size_t n, CUstream stream)) \
 	X(module_load, "cuModuleLoadData", (CUmodule *module, const void *image)) \
 	X(module_function, "cuModuleGetFunction", (CUfunction *f, CUmodule module, const char *name)) \
+	X(module_unload, "cuModuleUnload", (CUmodule module)) \
 	X(launch, "cuLaunchKernelEx", (const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)) \
 	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest)) \
 	X(stream_create, "cuStreamCreateWithPriority", (CUstream *stream, unsigned flags, int priority)) \

@@ -29,20 +29,26 @@ static int green_context(const struct fm_cu_green *g, CUgreenCtx *green, union f
 	return *rc == FM_CU_ERROR_NOT_SUPPORTED ? -EOPNOTSUPP : -EIO;
 }
 
+static int whole_of(const struct fm_cu_green *g, CUdevice dev, union fm_cu_resource *whole, int *rc)
+{
+	memset(whole, 0, sizeof(*whole));
+	*rc = g->device_resource(dev, whole, FM_CU_RESOURCE_SM);
+	if (!*rc)
+		return 0;
+	return *rc == FM_CU_ERROR_NOT_SUPPORTED ? -EOPNOTSUPP : -EIO;
+}
+
 /* The driver's counts are checked, because it may count wrong. */
-static int split(const struct fm_cu_green *g, CUdevice dev, unsigned sms,
+static int split(const struct fm_cu_green *g, const union fm_cu_resource *whole, unsigned sms,
 	union fm_cu_resource *part, union fm_cu_resource *rest, int *rc)
 {
-	union fm_cu_resource whole;
 	unsigned n = 1;
 
-	memset(&whole, 0, sizeof(whole));
-	*rc = g->device_resource(dev, &whole, FM_CU_RESOURCE_SM);
-	if (*rc)
-		return *rc == FM_CU_ERROR_NOT_SUPPORTED ? -EOPNOTSUPP : -EIO;
-	if (sms >= whole.sm.count)
+	memset(part, 0, sizeof(*part));
+	memset(rest, 0, sizeof(*rest));
+	if (sms >= whole->sm.count)
 		return -ENOSPC;
-	*rc = g->split(part, &n, &whole, rest, 0, sms);
+	*rc = g->split(part, &n, whole, rest, 0, sms);
 	if (*rc == FM_CU_ERROR_NOT_SUPPORTED)
 		return -EOPNOTSUPP;
 	if (*rc && *rc != FM_CU_ERROR_INVALID_VALUE && *rc != INVALID_CONFIGURATION)
@@ -55,15 +61,14 @@ static int split(const struct fm_cu_green *g, CUdevice dev, unsigned sms,
 int fm_cu_partition(
 	struct fm_cu_partition *p, const struct fm_cu_green *g, CUdevice dev, unsigned sms, int *rc)
 {
-	union fm_cu_resource part, rest;
-	int err;
+	union fm_cu_resource whole, part, rest;
+	int err = whole_of(g, dev, &whole, rc);
 
-	memset(&part, 0, sizeof(part));
-	memset(&rest, 0, sizeof(rest));
-	err = split(g, dev, sms, &part, &rest, rc);
+	err = err ? err : split(g, &whole, sms, &part, &rest, rc);
 	err = err ? err : green_context(g, &p->green, &part, dev, rc);
 	if (err)
 		return err;
+	p->left = rest;
 	err = green_context(g, &p->rest, &rest, dev, rc);
 	if (err) {
 		g->destroy(p->green);
@@ -72,4 +77,19 @@ int fm_cu_partition(
 	p->sms = part.sm.count;
 	p->rest_sms = rest.sm.count;
 	return 0;
+}
+
+int fm_cu_partition_part(CUgreenCtx *out, const struct fm_cu_green *g, CUdevice dev,
+	const struct fm_cu_partition *beside, unsigned sms, unsigned *all)
+{
+	union fm_cu_resource whole, part, rest;
+	int rc, err = whole_of(g, dev, &whole, &rc);
+
+	if (err)
+		return err;
+	*all = whole.sm.count;
+	err = split(g, beside ? &beside->left : &whole, sms, &part, &rest, &rc);
+	if (!err && part.sm.count != sms)
+		err = -ENOSPC;
+	return err ? err : green_context(g, out, &part, dev, &rc);
 }

@@ -40,9 +40,14 @@ bool fm_cu_green_load(struct fm_cu_green *g, void *(*symbol)(const char *name));
 struct fm_cu_partition {
 	unsigned sms, rest_sms; /* in either */
 	CUgreenCtx green, rest;
+	union fm_cu_resource left; /* what `rest` was made of */
 };
 /* Splits off at least `sms` multiprocessors, as the device's granularity allows, and the rest. The
  * device's primary context is alive. 0; -EOPNOTSUPP; -ENOSPC: nothing would be left; -EIO. *rc: the
  * driver's result. */
 int fm_cu_partition(struct fm_cu_partition *p, const struct fm_cu_green *g, CUdevice dev,
 	unsigned sms, int *rc);
+/* A green context of `sms` multiprocessors, no more and no fewer: of those outside of `beside`, or,
+ * if that is NULL, of the whole device. *all: how many the device has. Otherwise as above. */
+int fm_cu_partition_part(CUgreenCtx *part, const struct fm_cu_green *g, CUdevice dev,
+	const struct fm_cu_partition *beside, unsigned sms, unsigned *all);

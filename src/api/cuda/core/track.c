@@ -115,7 +115,7 @@ int fm_cu_track(void *hwq, fm_reached_fn *reached, void *cookie)
 	int mode, rc;
 
 	if (q->track_n == FM_CU_TRACKS || !q->cu->event_elapsed)
-		return -EBUSY;
+		return -ENOBUFS;
 	if (!q->cu->ctx_get_current(&current) && current == q->ctx) {
 		mode = fm_cu_enter(q->cu);
 		rc = record(q, t);
@@ -123,7 +123,7 @@ int fm_cu_track(void *hwq, fm_reached_fn *reached, void *cookie)
 	} else {
 		rc = fm_cu_touch(q);
 		if (rc)
-			return rc;
+			return -EPERM; /* that may last: its end counts as reached in time */
 		rc = record(q, t);
 		fm_cu_untouch(q);
 	}

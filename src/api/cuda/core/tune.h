@@ -35,6 +35,10 @@
 
 /* [time] The agent polls this long for a step of a stop. */
 #define FM_CU_STEP_SPIN (30 * FM_US)
+/* [time] Moving what was left out to other multiprocessors takes up to 40 us. What runs in a pad
+ * and has less than ten times that left ends there. Larger: it runs on few multiprocessors for
+ * longer than it has to. */
+#define FM_CU_MOVE_WORTH (400 * FM_US)
 /* [time] A graph waits this long for what is stopped, to allocate memory, */
 #define FM_CU_GRAPH_MEMORY_MOST (100 * FM_MS)
 /* [time] and a new queue waits this long. After that it has no guard. */
@@ -52,7 +56,7 @@
 /* [launches] Skipping a launch costs the device, and making it again costs the agent, two to three
  * microseconds each. So there are no more than this many between two gates. */
 #define FM_CU_UNFENCED_MOST 128u
-/* [time] The next copy waits this long for what is in front of it, */
+/* [time] The next copy waits this long for what is in front of it, if that does not move, */
 #define FM_CU_COPY_IDLE_MOST (250 * FM_MS)
 /* [time] and this long for what is stopped elsewhere. */
 #define FM_CU_COPY_WAIT_MOST (20 * FM_MS)
@@ -76,6 +80,11 @@
  * use, if these are long. */
 #define FM_CU_NAMED_TURN (2 * FM_S)
 
+/* [bytes] Of a chunk that is out, parts of this size may have a chunk of their own: those that are
+ * in use, or those that are not. Smaller: less is moved in vain, at more calls of the driver, and
+ * copies do not reach the rate of the link (57 GB/s, 73 for 128 MiB). */
+#define FM_CU_PART ((size_t)32 << 20)
+
 /* [bytes] Copies are made in pieces of this size. Larger: a copy of the program's waits longer for
  * the copy engine. */
 #define FM_CU_PIECE ((size_t)16 << 20)
@@ -87,12 +96,20 @@
 #define FM_CU_PIECE_LOOK (20 * FM_US)
 /* [time] and for room on the device, which others are giving back. */
 #define FM_CU_ROOM_LOOK FM_MS
+/* [bytes] Memory that comes in leaves so much of the device, or its 128th part, for what nobody
+ * plans: code, memory of threads. Less: launches fail, and are tried again. */
+#define FM_CU_KEPT_FREE ((uint64_t)256 << 20)
 /* [threads] Host memory is populated by so many at most. More: it is ready earlier, at the cost of
  * the processors that the program uses. */
 #define FM_CU_POPULATE_THREADS 8
-/* [time] Digests of memory that goes out are ready after a few milliseconds. If they are not after
- * this time, something of the program is in front of them. */
-#define FM_CU_DIGEST_MOST (5 * FM_S)
+/* [time] Digests of memory that goes out are ready after a few milliseconds, later where others
+ * keep the device or the processors busy. If they are not after this time, something of the program
+ * is in front of them, and its memory cannot move. */
+#define FM_CU_DIGEST_MOST (20 * FM_S)
+/* [pieces] Of memory that runs from the host one chunk in so many is looked at, at a rest, whether
+ * it has changed. Larger: what was not foretold is found later. Smaller: rests take longer, 3 ms
+ * for each. */
+#define FM_CU_CHECK_EVERY 64u
 /* [segments] Host memory, 128 MiB each, goes back to the system in parts: 2 ms each. Larger: a
  * launch that comes just then waits longer. */
 #define FM_CU_TRIM_SEGMENTS 4
@@ -116,6 +133,12 @@
 #define FM_CU_FULL_MOST (10 * FM_S)
 /* [time] The same without a daemon, which alone makes others give their memory up; and at exit. */
 #define FM_CU_FULL_ALONE (2 * FM_S)
+/* [time] Memory that runs from the host and is to be registered with another device is waited for:
+ * it comes home by the second look for room. In vain: not again before another time, since programs
+ * register much at once. */
+#define FM_CU_HOLD_MOST  (4 * FM_S)
+#define FM_CU_HOLD_AGAIN (60 * FM_S)
+#define FM_CU_HOLD_LOOK  (5 * FM_MS)
 /* [time] Between looks whether there is room for what runs from the host. What is there at two
  * looks in a row is not on its way to another. */
 #define FM_CU_HOME_LOOK FM_S
@@ -123,6 +146,15 @@
 #define FM_CU_HOME_REST (500 * FM_MS)
 /* [time] After that it is tried again, each time twice as long after, up to 64 times as long. */
 #define FM_CU_HOME_AGAIN (10 * FM_S)
+/* [bytes] Early start: so much comes to the device while the program stands still. Larger: what
+ * runs already stands for longer. */
+#define FM_CU_EARLY_BYTES ((uint64_t)256 << 20)
+/* [time] Then it runs for so long, unless all of it waits for memory. Longer: what is in waits less
+ * for what is not, which waits longer. */
+#define FM_CU_EARLY_EACH (5 * FM_MS)
+#define FM_CU_EARLY_LOOK (200 * FM_US)
+/* [time] If no room has come for so long, it runs from the host what is not there yet. */
+#define FM_CU_EARLY_ROOM (20 * FM_MS)
 /* [time] If the driver refuses for so long to bring memory in, and does not say that the context is
  * dead, it is taken to be. Shorter: a program may lose memory that would have come in. */
 #define FM_CU_REFUSED_MOST (10 * FM_S)
@@ -132,6 +164,23 @@
 #define FM_CU_TRIM_LOOK FM_S
 /* [time] Between two parts of it: launches go on there. */
 #define FM_CU_TRIM_NEXT (50 * FM_MS)
+
+/* --- sets of tasks --- */
+
+/* [time] Between looks of a set's thread at what has run. Longer: its streams may run dry. */
+#define FM_CU_SET_LOOK (200 * FM_US)
+/* [time] The same at what runs on after a park, and at whether a park is over, if nobody says so.
+ */
+#define FM_CU_SET_STOPS  FM_MS
+#define FM_CU_SET_PARKED (5 * FM_MS)
+/* [time] Between looks of a call that waits for the device whether a stream is being filled. */
+#define FM_CU_SET_NAP (200 * FM_US)
+/* [time] An `enqueue` that takes longer has waited for something, and its task is off. */
+#define FM_CU_SET_ENQUEUE_MOST (10 * FM_S)
+/* [time] A set that ends at work waits so long for its group's gate, before what is left runs, */
+#define FM_CU_SET_END_MOST (10 * FM_S)
+/* [time] with this time between looks. */
+#define FM_CU_SET_END_LOOK FM_MS
 
 /* --- ends --- */
 

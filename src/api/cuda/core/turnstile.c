@@ -249,6 +249,22 @@ void fm_cu_stop_end(struct fm_cu_turnstile *t)
 		atomic_store(&t->waited_for, false);
 }
 
+bool fm_cu_is_stopped(struct fm_cu_turnstile *t)
+{
+	return t && atomic_load(&t->stops);
+}
+
+bool fm_cu_awaited(struct fm_cu_turnstile *t)
+{
+	return t && atomic_load(&t->comes);
+}
+
+void fm_cu_stop_lets_in(struct fm_cu_turnstile *t)
+{
+	if (t && !atomic_load_explicit(&t->waited_for, memory_order_relaxed))
+		atomic_store(&t->waited_for, true);
+}
+
 bool fm_cu_visit_begin(struct fm_cu_turnstile *t)
 {
 	if (!t)

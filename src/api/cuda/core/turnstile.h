@@ -53,6 +53,11 @@ bool fm_cu_waits_outside(void);
 /* Agent only. Something is to be stopped; false: not now. */
 bool fm_cu_stop_begin(struct fm_cu_turnstile *t);
 void fm_cu_stop_end(struct fm_cu_turnstile *t);
+/* Is something stopped? fm_cu_awaited: does a call wait for that to be over? fm_cu_stop_lets_in:
+ * what is stopped goes on all the same, so calls with a short limit do not wait for it. */
+bool fm_cu_is_stopped(struct fm_cu_turnstile *t);
+bool fm_cu_awaited(struct fm_cu_turnstile *t);
+void fm_cu_stop_lets_in(struct fm_cu_turnstile *t);
 /* Other calls of the agent. False: not now, because the call might wait. */
 bool fm_cu_visit_begin(struct fm_cu_turnstile *t);
 void fm_cu_visit_end(struct fm_cu_turnstile *t);

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/lockorder.h"
 #include "give_back.h"
+#include "sets.h"
 #include <pthread.h>
 #include <time.h>
 
@@ -27,6 +28,7 @@ static void ends(CUcontext ctx)
 	bool gives_back = fm_cuda_gives_back(ctx);
 	CUcontext none = NULL;
 
+	fm_cuda_sets_context_ends(ctx);
 	fm_cuda_close_context(ctx);
 	fm_cuda_managed_context_ends(ctx);
 	if (gives_back)
@@ -208,6 +210,7 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 	if (rc == FM_CU_SUCCESS && ctx) {
 		fm_cuda_partition_gone(ctx);
 		fm_cuda_mem_context_gone(ctx);
+		fm_cu_gates_context_gone(ctx);
 	}
 	fm_cuda_managed_context_gone(rc == FM_CU_SUCCESS ? ctx : NULL);
 	ended(ctx);
@@ -260,7 +263,8 @@ fm_cu_result cuGreenCtxDestroy(CUgreenCtx green)
 	rc = NEXT(cuGreenCtxDestroy, (green));
 	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
 		fm_cuda_captures_gone(ctx);
-	fm_cu_wait_end(t);
+	if (base)
+		fm_cuda_wait_end(t);
 	return rc;
 }
 
@@ -311,6 +315,15 @@ fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
 	if (!atomic_fetch_add(&primary[dev].retains, 1) && used(*ctx))
 		atomic_store(&primary[dev].unseen, true);
 	return rc;
+}
+
+/* It makes the primary context, too, if there is none; which does not count then. */
+fm_cu_result cuGreenCtxCreate(
+	CUgreenCtx *green, CUdevResourceDesc desc, CUdevice dev, unsigned flags)
+{
+	struct fm_cuda_mem_context x = {.at = fm_cuda_mem_on(dev)};
+
+	return CONTEXT_WITH_ROOM(&x, NEXT(cuGreenCtxCreate, (green, desc, dev, flags)));
 }
 
 /* The context that ends with this release, or NULL. */

@@ -9,6 +9,7 @@
 #include "api/cuda/shim/guard/guarded.h"
 #include "api/cuda/shim/guard/modules.h"
 #include "api/cuda/shim/managed/managed.h"
+#include "api/cuda/shim/managed/registered.h"
 #include "api/cuda/shim/memory/nvml.h"
 #include "base/lockorder.h"
 #include "shim.h"
@@ -26,23 +27,25 @@
 #define CALL_ENTRY(...) CALL_ENTRY_(__VA_ARGS__, )
 #define CALL_ENTRY_(code, symbol, per_thread, name, since, ...) \
 	{#symbol, #name, #symbol FM_CUDA_MARK, since, per_thread, code, (void *)symbol, NULL},
-#define CODE_HOST    true /* of a row release(HOST, ...) */
-#define CODE_DEVICE  false
-#define CODE_ARRAY   false
-#define CODE_ORDERED false
-#define CODE_        false
+#define CODE_HOST    FM_CUDA_IMAGES_ /* of a row release(HOST, ...) */
+#define CODE_DEVICE  FM_CUDA_NO_IMAGES
+#define CODE_ARRAY   FM_CUDA_NO_IMAGES
+#define CODE_ORDERED FM_CUDA_NO_IMAGES
+#define CODE_        FM_CUDA_NO_IMAGES
 #define ON_release(symbol, per_thread, name, since, note, params, of, ...) \
 	CALL_ENTRY(CODE_##of, symbol, per_thread, name, since)
-#define ON_code(...)        CALL_ENTRY(true, __VA_ARGS__)
-#define ON_load(...)        CALL_ENTRY(true, __VA_ARGS__)
-#define ON_other(kind, ...) CALL_ENTRY(false, __VA_ARGS__)
+#define ON_code(symbol, per_thread, name, since, note, params, what, ...) \
+	CALL_ENTRY(FM_CUDA_IMAGES_##what, symbol, per_thread, name, since)
+#define ON_load(...)        CALL_ENTRY(FM_CUDA_IMAGES_, __VA_ARGS__)
+#define ON_other(kind, ...) CALL_ENTRY(FM_CUDA_NO_IMAGES, __VA_ARGS__)
 struct fm_cuda_call fm_cuda_calls[FM_CUDA_CALLS] = {
 #include "api/cuda/calls.def"
 };
 
 /* Those behind NVML's are of engines that reach memory by themselves: encoders and optical flow,
- * decoders, ray tracing. */
-const char *const fm_look_up_prefixes[] = {"cu", FM_NVML_PREFIX, "Nv", "cuvid", "optix", NULL};
+ * decoders, ray tracing; and of what registers memory with them. */
+const char *const fm_look_up_prefixes[] = {
+	"cu", FM_NVML_PREFIX, "Nv", "cuvid", "optix", "ibv_", "mlx5dv_", "gdr_", NULL};
 
 /* The driver, if the program has loaded it; we never load it. It stays loaded from then on, because
  * its functions are in our table. */
@@ -134,7 +137,8 @@ FM_HOT const struct fm_cu_driver *fm_cuda_driver(void)
 	return make_table() ? &made.table : NULL;
 }
 
-/* The program has a function of the driver's own that loads code, or hands out functions of it. */
+/* The program has a function of the driver's own that loads code, or hands out functions of it; or
+ * one of ours that has left the code as it is. */
 static _Atomic bool code_given;
 
 bool fm_cuda_code_given(void)
@@ -147,7 +151,8 @@ static void *use(struct fm_cuda_call *call, void *fn)
 	if (call->code && !atomic_load_explicit(&fm_cuda_rewrites, memory_order_relaxed) &&
 		!fm_cuda_managed_wished()) {
 		atomic_store_explicit(&code_given, true, memory_order_relaxed);
-		return fn;
+		if (call->code != FM_CUDA_IMAGES_LOADS)
+			return fn;
 	}
 	if (!atomic_load_explicit(&call->next, memory_order_relaxed) && fn != call->wrapper)
 		atomic_store_explicit(&call->next,
@@ -166,7 +171,9 @@ static struct fm_cuda_call *by_symbol(const char *symbol)
 
 bool fm_look_up_loaded(const char *symbol)
 {
-	return fm_nvml_names(symbol) ? fm_nvml_loaded() : driver() != NULL;
+	if (fm_nvml_names(symbol))
+		return fm_nvml_loaded();
+	return fm_cuda_registers(symbol) ? fm_cuda_registers_loaded(symbol) : driver() != NULL;
 }
 
 /* With the stand-in we are in front of the driver wherever the program has put it. */
@@ -177,7 +184,9 @@ bool fm_look_up_stood_in(const char *symbol)
 
 void *fm_look_up_own(const char *symbol)
 {
-	return fm_nvml_names(symbol) ? fm_nvml_own(symbol) : drivers_own(symbol);
+	if (fm_nvml_names(symbol))
+		return fm_nvml_own(symbol);
+	return fm_cuda_registers(symbol) ? fm_cuda_registers_own(symbol) : drivers_own(symbol);
 }
 
 void *fm_look_up_answer(struct fm_look_up *l)
@@ -187,6 +196,8 @@ void *fm_look_up_answer(struct fm_look_up *l)
 
 	if (FM_UNLIKELY(fm_nvml_names(l->symbol)))
 		return fm_nvml_answer(l);
+	if (FM_UNLIKELY(fm_cuda_registers(l->symbol)))
+		return fm_cuda_registers_answer(l);
 	if (FM_UNLIKELY(strncmp(l->symbol, "cu", 2) != 0 || l->symbol[2] == 'v')) {
 		fm_cuda_managed_engine();
 		return NULL;

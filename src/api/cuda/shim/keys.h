@@ -4,7 +4,7 @@
  * Copies cost alike by power of two of their size; kernels by kernel and number of threads.
  */
 #pragma once
-#include "types.h"
+#include "api/cuda/core/types.h"
 
 #define KEY_BYTES UINT64_C(0x10000)
 

@@ -5,6 +5,7 @@
  */
 #include "api/cuda/shim/graph/graph_guard.h"
 #include "api/cuda/shim/managed/managed.h"
+#include "api/cuda/shim/memory/memory.h"
 #include "events.h"
 #include "order.h"
 
@@ -89,8 +90,12 @@ FM_INLINE_HOT struct launch begin(
 	bool guards = FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed));
 	struct launch l = enter(given, per_thread, key, id, guards, what, NULL, !what);
 
-	if (guards && l.q && l.q->hw.guard)
-		fm_cuda_guard_pass(l.q);
+	if (guards && l.q && l.q->hw.guard) {
+		if (key_waits(key))
+			fm_cuda_guard_pass(l.q);
+		else
+			fm_cuda_guard_pass_heavy(l.q);
+	}
 	if (FM_UNLIKELY(l.q && (l.q->xq->steered || l.q->hw.guard)) && key_waits(key))
 		l.way = fm_cuda_copy_enter(l.q, fm_cuda_stream(given, per_thread), l.way);
 	return l;
@@ -208,7 +213,7 @@ static FM_HOT void begin_kernel(struct launch_plan *p, CUstream stream, bool per
 		   fm_cuda_may_be_early(kernel, config);
 	p->guarded = kernel && config && fm_cuda_guard_launch(q, kernel, f, config, cooperative, a);
 	if (!p->guarded)
-		fm_cuda_guard_pass(q);
+		fm_cuda_guard_pass_heavy(q);
 }
 
 static FM_HOT void end_kernel(
@@ -285,7 +290,7 @@ FM_INLINE_HOT struct fm_xq *enter_plain(
 		fm_cu_inside++;                                                                    \
 		if (!p.early || !fm_cuda_early(GIVEN_##how, fm_cuda_stream(stream, per_thread), f, \
 					params, packed, &rc))                                      \
-			rc = NEXT(symbol, CALL_ARGS(given));                                       \
+			rc = FM_CUDA_LAUNCH_WITH_ROOM(NEXT(symbol, CALL_ARGS(given)));             \
 		fm_cu_inside--;                                                                    \
 		end_kernel(&p, f, fm_cuda_stream(stream, per_thread), rc);                         \
 		return rc;                                                                         \
@@ -300,7 +305,7 @@ FM_INLINE_HOT struct fm_xq *enter_plain(
 		xq = enter_plain(stream, per_thread, key, FM_CUDA_##symbol);                       \
 		forget_recorded(GIVEN_##how);                                                      \
 		fm_cu_inside++;                                                                    \
-		rc = NEXT(symbol, CALL_ARGS(given));                                               \
+		rc = FM_CUDA_LAUNCH_WITH_ROOM(NEXT(symbol, CALL_ARGS(given)));                     \
 		fm_cu_inside--;                                                                    \
 		if (FM_LIKELY(xq))                                                                 \
 			fm_xq_end(xq);                                                             \
@@ -416,7 +421,7 @@ static inline void graph_launched(
                                                                                                   \
 		fm_cu_inside++;                                                                   \
 		handle = p.graph;                                                                 \
-		rc = NEXT(symbol, CALL_ARGS(params));                                             \
+		rc = FM_CUDA_LAUNCH_WITH_ROOM(NEXT(symbol, CALL_ARGS(params)));                   \
 		handle = given;                                                                   \
 		if (FM_UNLIKELY(p.exec) && refused(&p, fm_cuda_stream(stream, per_thread), rc))   \
 			rc = NEXT(symbol, CALL_ARGS(params));                                     \

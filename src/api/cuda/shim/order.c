@@ -48,6 +48,8 @@ FM_HOT struct fm_cuda_order fm_cuda_order_heeded(
 	}
 	o.way = fm_cuda_order_enter(q);
 	fm_cuda_cover(stream);
+	if (FM_UNLIKELY(what != FM_CUDA_FOR_PLAIN && fm_cuda_may_pad(q)))
+		fm_cuda_guard_heavy(q);
 	fm_cuda_order_count(q);
 	atomic_store_explicit(&q->ordered, true, memory_order_relaxed);
 	if (what != FM_CUDA_FOR_PLAIN)

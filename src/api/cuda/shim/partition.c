@@ -3,6 +3,7 @@
 #pragma GCC visibility push(default)
 #include <fermata/cuda.h>
 #pragma GCC visibility pop
+#include "api/cuda/core/guard/guard_pad.h"
 #include "api/cuda/core/partition.h"
 #include "base/lockorder.h"
 #include "code/cuda/image.h"
@@ -69,16 +70,22 @@ static int current(CUdevice *dev, CUcontext *ctx)
 }
 
 /* Lock held. */
+static bool are_there(void)
+{
+	if (!parts.looked)
+		parts.there = fm_cu_green_load(&parts.cu, fm_cuda_symbol);
+	parts.looked = true;
+	return parts.there;
+}
+
+/* Lock held. */
 static int reserve(CUdevice dev, CUcontext ctx, unsigned sms)
 {
 	int rc, code;
 
 	if (parts.of[dev].ctx)
 		return sms == parts.of[dev].asked || sms == parts.of[dev].p.sms ? 0 : -EBUSY;
-	if (!parts.looked)
-		parts.there = fm_cu_green_load(&parts.cu, fm_cuda_symbol);
-	parts.looked = true;
-	if (!parts.there)
+	if (!are_there())
 		return -EOPNOTSUPP;
 	rc = fm_cu_partition(&parts.of[dev].p, &parts.cu, dev, sms, &code);
 	if (rc)
@@ -86,6 +93,7 @@ static int reserve(CUdevice dev, CUcontext ctx, unsigned sms)
 	parts.of[dev].ctx = ctx;
 	parts.of[dev].asked = sms;
 	atomic_fetch_add(&parts.n, 1);
+	fm_cu_pads_renew(ctx);
 	return 0;
 }
 
@@ -103,6 +111,22 @@ int fm_cuda_reserve(unsigned sms, unsigned *got)
 	rc = reserve(dev, ctx, sms);
 	if (!rc && got)
 		*got = parts.of[dev].p.sms;
+	pthread_mutex_unlock(&parts.lock);
+	return rc;
+}
+
+int fm_cuda_pad_green(struct fm_cu_queue *q, unsigned k, CUgreenCtx *green, unsigned *all)
+{
+	CUcontext ctx;
+	CUdevice dev;
+	int rc = current(&dev, &ctx);
+
+	if (rc || ctx != q->base)
+		return -EOPNOTSUPP;
+	pthread_mutex_lock(&parts.lock);
+	rc = !are_there() ? -EOPNOTSUPP
+			  : fm_cu_partition_part(green, &parts.cu, dev,
+				    parts.of[dev].ctx ? &parts.of[dev].p : NULL, k, all);
 	pthread_mutex_unlock(&parts.lock);
 	return rc;
 }

@@ -4,6 +4,7 @@
 #include "api/cuda/shim/managed/managed.h"
 #include "base/cancel.h"
 #include "give_back.h"
+#include "sets.h"
 #include "shim/threads.h"
 #include "xqueue/rest.h"
 #include <errno.h>
@@ -100,9 +101,11 @@ static void forget_all(void)
 	fm_cuda_watch_fork_child();
 	fm_cuda_server_fork_child();
 	fm_cuda_partition_fork_child();
+	fm_cuda_priority_fork_child();
 	fm_cuda_guard_fork_child();
 	fm_cuda_mem_fork_child();
 	fm_cuda_managed_fork_child();
+	fm_cuda_sets_fork_child();
 }
 
 /* A time slice this small lets other programs in while a kernel runs. Only one program on a device
@@ -137,6 +140,16 @@ static void turned(void *hwq, bool stopped, uint64_t now)
 	fm_cuda_watch_turned(fm_container(hw, struct fm_cuda_queue, hw)->watch, stopped, now);
 }
 
+/* Queues of one context run side by side, and so do those of all contexts of an MPS server. */
+uint32_t fm_cuda_domain(const struct fm_cu_driver *cu, CUcontext base)
+{
+	uint64_t h = (uintptr_t)base * UINT64_C(0x9e3779b97f4a7c15);
+
+	if (fm_cu_shares_context(cu))
+		return FM_DOMAIN_SERVER | 1;
+	return (uint32_t)(h >> 33) | 1;
+}
+
 /* A context of the queue's device is current. */
 static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum fm_level level)
 {
@@ -150,6 +163,7 @@ static struct fm_xq *make_xq(struct fm_client *c, struct fm_cuda_queue *q, enum 
 		.level_wish = level,
 		.steered = q->bound,
 		.turned = q->watch ? turned : NULL,
+		.domain = fm_cuda_domain(cu, q->hw.base),
 		.interval_ns = fm_cu_shares_context(cu) ? FM_CU_INTERVAL_SHARED : FM_CU_INTERVAL};
 	struct fm_xq *xq;
 
@@ -193,6 +207,7 @@ static struct fm_cuda_queue *make_queue(
 		/* It is idle, save for words of an earlier queue of this stream. */
 		q->hw.ours = q->hw.ours_put = 1;
 	} else {
+		q->group = fm_cuda_priority_group(c, stream);
 		fm_cu_look_before(&q->hw);
 	}
 	fm_cuda_give_back_look();
@@ -278,6 +293,8 @@ struct fm_cuda_queue *fm_cuda_first(
 {
 	bool captures = atomic_load(&fm_cu_captures);
 
+	if (fm_cuda_enqueues && fm_cuda_sets_own(stream))
+		return NULL; /* the set's queue counts its jobs */
 	return queue_of(fm_shim_first((uintptr_t)stream, found, captures, call));
 }
 
@@ -397,7 +414,7 @@ void fm_cuda_close_context(CUcontext ctx)
 	fm_shim_close_if(ends_with_context, ctx, fm_shim_default_key(ctx));
 	fm_shim_threads_await();
 	fm_cu_guards_end(ctx);
-	fm_cu_wait_end(t);
+	fm_cuda_wait_end(t);
 }
 
 void fm_cuda_close_thread(void)

@@ -44,7 +44,7 @@ static int find_or_add(struct fm_client *c, const char *name)
 	return index;
 }
 
-static int group_of(struct fm_client *c, const char *name)
+int fm_cuda_group(struct fm_client *c, const char *name)
 {
 	int index;
 
@@ -89,10 +89,24 @@ bool fm_cuda_scheduled(void)
 	return c && fm_client_connected(c);
 }
 
+/* The size of the structure without its later members. */
+#define BINDING_LEAST offsetof(struct fm_cuda_binding, pad)
+
+static int32_t pad_of(const struct fm_cuda_binding *b)
+{
+	return b->size >= sizeof(*b) ? b->pad : 0;
+}
+
 static int check_binding(CUstream stream, const struct fm_cuda_binding *b)
 {
-	if (fm_cuda_is_default(stream) || !b || b->size < sizeof(*b) || b->level > FM_LEVEL_RUNNING)
+	int32_t pad = b ? pad_of(b) : 0;
+
+	if (fm_cuda_is_default(stream) || !b || b->size < BINDING_LEAST ||
+		b->level > FM_LEVEL_RUNNING)
 		return -EINVAL;
+	if (pad != FM_CUDA_PAD_NEVER && !fm_pad_percent(pad) &&
+		(pad % 8 || fm_hint_check(FM_HINT_PAD, pad, NULL)))
+		return -ERANGE;
 	if (b->priority == FM_CUDA_PRIORITY_KEEP)
 		return 0;
 	return fm_hint_check(FM_HINT_PRIORITY, b->priority, NULL);
@@ -101,7 +115,7 @@ static int check_binding(CUstream stream, const struct fm_cuda_binding *b)
 static int bind(struct fm_client *c, CUstream stream, const struct fm_cuda_binding *b)
 {
 	struct fm_cuda_terms terms = {.level = (enum fm_level)b->level};
-	int rc = group_of(c, b->group);
+	int rc = fm_cuda_group(c, b->group);
 
 	if (rc < 0)
 		return rc;
@@ -116,6 +130,9 @@ static int bind(struct fm_client *c, CUstream stream, const struct fm_cuda_bindi
 		fm_cuda_watch_put(terms.watch);
 	else if (b->priority != FM_CUDA_PRIORITY_KEEP)
 		fm_client_hint(c, terms.group, FM_HINT_PRIORITY, b->priority);
+	if (!rc && pad_of(b))
+		fm_client_hint(c, terms.group, FM_HINT_PAD,
+			pad_of(b) == FM_CUDA_PAD_NEVER ? 0 : pad_of(b));
 	return rc;
 }
 

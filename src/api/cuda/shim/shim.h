@@ -21,13 +21,27 @@
 
 /* --- hook.c: the driver's functions and ours --- */
 
+/* What a call has to do with code. Where no images are rewritten, and no memory is managed,
+ * programs get the driver's functions, but for those that need room on the device (LOADS). By the
+ * facts of the table. */
+enum fm_cuda_images {
+	FM_CUDA_NO_IMAGES,
+	FM_CUDA_IMAGES_LOADS,
+	FM_CUDA_IMAGES_,
+	FM_CUDA_IMAGES_KERNEL_NODE = FM_CUDA_IMAGES_,
+	FM_CUDA_IMAGES_OLD_KERNEL_NODE = FM_CUDA_IMAGES_,
+	FM_CUDA_IMAGES_OTHER_NODE = FM_CUDA_IMAGES_,
+	FM_CUDA_IMAGES_WORDS_NODE = FM_CUDA_IMAGES_,
+	FM_CUDA_IMAGES_NAMES_BY_HAND = FM_CUDA_IMAGES_,
+};
+
 /* A row of the table of calls (api/cuda/calls.def), once for each clone. */
 struct fm_cuda_call {
 	const char *symbol, *name;
 	const char *absent; /* the symbol with a mark (hook.h) */
 	int since;
 	bool per_thread;
-	bool code; /* used only where images are rewritten: else programs get the driver's */
+	uint8_t code; /* enum fm_cuda_images */
 	void *wrapper;
 	_Atomic(void *) next; /* the driver's; NULL: not looked for yet */
 };
@@ -177,11 +191,16 @@ uintptr_t fm_cuda_key(CUstream stream);
 
 CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 
+/* The domain of what runs in a context (board.h). */
+uint32_t fm_cuda_domain(const struct fm_cu_driver *cu, CUcontext base);
+
 /* server.c: functions of <fermata/cuda.h>. */
 void fm_cuda_server_fork_child(void);
 
 /* partition.c: functions of <fermata/cuda.h>. Where are the streams of a green context? */
 enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
+/* What fm_cu_queue.pad_green is: outside of the partition, if there is one. */
+int fm_cuda_pad_green(struct fm_cu_queue *q, unsigned k, CUgreenCtx *green, unsigned *all);
 /* The driver has ended the context. */
 void fm_cuda_partition_gone(CUcontext ctx);
 void fm_cuda_partition_fork_child(void);
@@ -194,6 +213,15 @@ struct fm_cuda_terms {
 	enum fm_level level;
 	struct fm_cuda_watch *watch; /* taken over, unless it fails */
 };
+/* The index of a group of the client, which joins it if it has not yet; NULL: 0, its own. -EINVAL,
+ * -ENOSPC. */
+int fm_cuda_group(struct fm_client *c, const char *name);
+/* priority.c: a stream was created so, ends; the index of the group that it joins thereby. Without
+ * --by-stream-priority: 0, the process's own. */
+void fm_cuda_priority_created(CUstream stream, int priority);
+void fm_cuda_priority_ends(CUstream stream);
+unsigned fm_cuda_priority_group(struct fm_client *c, CUstream stream);
+void fm_cuda_priority_fork_child(void);
 /* The stream is idle, and no other thread uses it. Makes its XQueue anew by these terms. 0;
  * -EINVAL: it is no stream; -EBUSY: it is not idle, or something is being captured; -ENOSPC;
  * -ENODEV. */

@@ -3,6 +3,7 @@
 #include "api/cuda/shim/graph/graph_guard.h"
 #include "events.h"
 #include "order.h"
+#include "sets.h"
 
 /* --- waiting for a stream --- */
 
@@ -98,15 +99,26 @@ static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result 
 	return rc;
 }
 
+/* A set puts things into its streams at any time. */
+static bool not_to_capture(CUstream stream)
+{
+	return fm_cuda_sets_own(stream) &&
+	       !(fm_cuda_enqueues && fm_cuda_enqueues->stream == stream);
+}
+
 #define CAPTURE_BEGIN(symbol, per_thread, params, stream, anew)                                  \
 	fm_cu_result symbol CALL_PARAMS(params)                                                  \
 	{                                                                                        \
+		if (FM_UNLIKELY(not_to_capture(stream)))                                         \
+			return FM_CU_ERROR_NOT_PERMITTED;                                        \
 		capture_begins(stream, per_thread);                                              \
 		return capture_begun(stream, per_thread, anew, NEXT(symbol, CALL_ARGS(params))); \
 	}
 #define CAPTURE_AGAIN(symbol, per_thread, params, stream, graph)                                  \
 	fm_cu_result symbol CALL_PARAMS(params)                                                   \
 	{                                                                                         \
+		if (FM_UNLIKELY(not_to_capture(stream)))                                          \
+			return FM_CU_ERROR_NOT_PERMITTED;                                         \
 		fm_cuda_graph_recaptured(graph);                                                  \
 		capture_begins(stream, per_thread);                                               \
 		return capture_begun(stream, per_thread, false, NEXT(symbol, CALL_ARGS(params))); \
@@ -124,16 +136,18 @@ static fm_cu_result capture_ended(CUstream given, bool per_thread, fm_cu_result 
 
 /* The driver reuses addresses. The new stream is not the old one with that address, even if we have
  * not seen the old one end. */
-static fm_cu_result created(CUstream *stream, fm_cu_result rc)
+static fm_cu_result created(CUstream *stream, int priority, fm_cu_result rc)
 {
-	if (rc == FM_CU_SUCCESS && stream)
+	if (rc == FM_CU_SUCCESS && stream) {
 		fm_cuda_close_stream(*stream);
+		fm_cuda_priority_created(*stream, priority);
+	}
 	return rc;
 }
 
 fm_cu_result cuStreamCreate(CUstream *stream, unsigned flags)
 {
-	return created(stream, NEXT(cuStreamCreate, (stream, flags)));
+	return created(stream, 0, NEXT(cuStreamCreate, (stream, flags)));
 }
 
 /* The highest priority is kept for our own streams (guard.c), whose work must reach the
@@ -161,20 +175,22 @@ fm_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
 
 fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
 {
-	return created(stream, NEXT(cuStreamCreateWithPriority, (stream, flags, spared(priority))));
+	return created(stream, priority,
+		NEXT(cuStreamCreateWithPriority, (stream, flags, spared(priority))));
 }
 
 fm_cu_result cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)
 {
 	fm_cuda_green_stream();
-	return created(
-		stream, NEXT(cuGreenCtxStreamCreate, (stream, ctx, flags, spared(priority))));
+	return created(stream, priority,
+		NEXT(cuGreenCtxStreamCreate, (stream, ctx, flags, spared(priority))));
 }
 
 static void stream_ends(CUstream stream)
 {
 	fm_cuda_exec_stream_leaves(stream);
 	fm_cuda_close_stream(stream);
+	fm_cuda_priority_ends(stream);
 	if (!fm_cuda_is_default(stream) && atomic_load(&fm_cu_captures))
 		fm_cuda_capture_ended(stream);
 }
@@ -260,8 +276,11 @@ fm_cu_result cuGreenCtxRecordEvent(CUgreenCtx ctx, CUevent event)
 #define SYNC_STREAM(symbol, per_thread, params, stream)              \
 	fm_cu_result symbol CALL_PARAMS(params)                      \
 	{                                                            \
-		struct wait w = wait_begin(stream, per_thread);      \
+		struct wait w;                                       \
                                                                      \
+		if (FM_UNLIKELY(fm_cuda_enqueue_refuses()))          \
+			return FM_CU_ERROR_NOT_PERMITTED;            \
+		w = wait_begin(stream, per_thread);                  \
 		return wait_end(w, NEXT(symbol, CALL_ARGS(params))); \
 	}
 #define SYNC_QUERY(symbol, per_thread, params, stream)                \
@@ -276,22 +295,28 @@ fm_cu_result cuGreenCtxRecordEvent(CUgreenCtx ctx, CUevent event)
 	{                                                                 \
 		struct ctx_wait w;                                        \
                                                                           \
+		if (FM_UNLIKELY(fm_cuda_enqueue_refuses()))               \
+			return FM_CU_ERROR_NOT_PERMITTED;                 \
 		ctx_wait_begin(&w, ctx);                                  \
 		return ctx_wait_end(&w, NEXT(symbol, CALL_ARGS(params))); \
 	}
 #define SYNC_EVENT(symbol, per_thread, params, event)       \
 	fm_cu_result symbol CALL_PARAMS(params)             \
 	{                                                   \
+		if (FM_UNLIKELY(fm_cuda_enqueue_refuses())) \
+			return FM_CU_ERROR_NOT_PERMITTED;   \
 		return event_wait(FM_CUDA_##symbol, event); \
 	}
 #define ON_sync(symbol, per_thread, name, since, note, params, of, handle) \
 	SYNC_##of(symbol, per_thread, params, handle)
 
-#define END_STREAM(symbol, params, stream)              \
-	fm_cu_result symbol CALL_PARAMS(params)         \
-	{                                               \
-		stream_ends(stream);                    \
-		return NEXT(symbol, CALL_ARGS(params)); \
+#define END_STREAM(symbol, params, stream)                 \
+	fm_cu_result symbol CALL_PARAMS(params)            \
+	{                                                  \
+		if (FM_UNLIKELY(fm_cuda_sets_own(stream))) \
+			return FM_CU_ERROR_NOT_PERMITTED;  \
+		stream_ends(stream);                       \
+		return NEXT(symbol, CALL_ARGS(params));    \
 	}
 #define END_EVENT(symbol, params, event)                \
 	fm_cu_result symbol CALL_PARAMS(params)         \

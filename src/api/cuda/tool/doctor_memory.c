@@ -107,6 +107,29 @@ static bool judge_copies(struct doctor *d, const char *device, const json_t *lin
 	return false;
 }
 
+/* There is no such line where the machine has one node, or nobody knows. */
+static void judge_node(struct doctor *d, const char *device, const json_t *line)
+{
+	json_int_t node = number(line, "node"), strayed = number(line, "strayed");
+	char size[FM_SIZE_TEXT], other[FM_SIZE_TEXT], text[512];
+
+	bytes_of(line, "bytes", size);
+	bytes_of(line, "strayed", other);
+	if (!strayed)
+		snprintf(text, sizeof(text),
+			"%s: what leaves it goes to memory of NUMA node %d, its own", device,
+			(int)node);
+	else
+		snprintf(text, sizeof(text),
+			"%s: of %s for what leaves it, %s are not on its NUMA node %d: copies take "
+			"longer",
+			device, size, other, (int)node);
+	doctor_found(d, strayed ? WARNING : GOOD, "node", text,
+		strayed ? "free memory of that node (`numactl -H'), or lift the limit of nodes "
+			  "(cpuset.mems)"
+			: NULL);
+}
+
 static void judge_digest(struct doctor *d, const char *device, const json_t *line)
 {
 	const char *refused = cli_str(line, "refused");
@@ -176,6 +199,8 @@ static bool judge_line(struct doctor *d, const char *device, const json_t *line)
 		return judge_vmm(d, device, line);
 	if (!strcmp(step, "copies"))
 		return judge_copies(d, device, line);
+	if (!strcmp(step, "node"))
+		judge_node(d, device, line);
 	if (!strcmp(step, "digest"))
 		judge_digest(d, device, line);
 	if (!strcmp(step, "mapped"))
@@ -267,30 +292,6 @@ static void judge_pages(struct doctor *d)
 			NULL);
 }
 
-/* Such programs are told by their environment, which is that of this command. */
-static void judge_ranks(struct doctor *d, bool works)
-{
-	const char *variable = fm_cu_memory_ranks();
-	char text[256];
-
-	if (variable && !strcmp(variable, "CUDA_VISIBLE_DEVICES")) {
-		doctor_found(d, WARNING, "memory",
-			"memory is not managed where CUDA_VISIBLE_DEVICES has several "
-			"devices, " AS_ALWAYS,
-			"name one device in it for each program");
-	} else if (variable) {
-		snprintf(text, sizeof(text),
-			"memory is not managed where %s tells of several ranks, " AS_ALWAYS,
-			variable);
-		doctor_found(d, WARNING, "memory", text,
-			"unset it for programs that are one process; several ranks do without "
-			"--memory");
-	} else if (works) {
-		doctor_found(d, GOOD, "memory",
-			"memory of programs can be managed (`fermata run --memory')", NULL);
-	}
-}
-
 void tool_cuda_doctor_memory(struct doctor *d)
 {
 	struct probe_result result;
@@ -298,7 +299,9 @@ void tool_cuda_doctor_memory(struct doctor *d)
 	doctor_progress(d, "trying to move memory...");
 	if (probe_run("memory", NULL, NULL, &result))
 		return;
-	judge_ranks(d, judge_devices(d, &result));
+	if (judge_devices(d, &result))
+		doctor_found(d, GOOD, "memory",
+			"memory of programs can be managed (`fermata run --memory')", NULL);
 	judge_host(d);
 	judge_pages(d);
 	json_decref(result.lines);

@@ -43,7 +43,11 @@ int tool_cuda_inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 
 	if (!rc && wishes->partition)
 		rc = inject_set("FERMATA_PARTITION", wishes->partition, err);
+	if (!rc && wishes->by_stream_priority)
+		rc = inject_set("FERMATA_BY_STREAM_PRIORITY", "1", err);
 	return rc ? rc
 		  : preload_inject(&tool_cuda_preload,
-			    wishes->guardian || wishes->partition || has_cuda(), err);
+			    wishes->guardian || wishes->partition || wishes->by_stream_priority ||
+				    has_cuda(),
+			    err);
 }

@@ -156,8 +156,13 @@ static bool make_queue(struct trial *t)
 
 static bool launch(struct trial *t, uint64_t ns)
 {
-	const struct fm_gate_words words = {t->words, PROBE_PAGE, t->words, PROBE_PAGE,
-		&t->words->gate, &t->words->waiting, &t->words->progress, NULL, NULL, NULL};
+	const struct fm_gate_words words = {.map = t->words,
+		.map_size = PROBE_PAGE,
+		.gate_map = t->words,
+		.gate_map_size = PROBE_PAGE,
+		.gate = &t->words->gate,
+		.waiting = &t->words->waiting,
+		.progress = &t->words->progress};
 	struct {
 		CUdeviceptr out;
 		uint64_t ns, ours[FM_GUARD_PARAMS];

@@ -9,6 +9,7 @@
 #include "api/cuda/core/memory/chunk.h"
 #include "api/cuda/core/memory/digests.h"
 #include "api/cuda/core/memory/host.h"
+#include "base/pci.h"
 #include "base/util.h"
 #include "probe_cuda.h"
 #include <dlfcn.h>
@@ -292,15 +293,22 @@ static bool try_copies(struct trial *t, FILE *out)
 {
 	struct fm_cu_host_pool pool;
 	struct fm_cu_host_run run;
+	char bus[16];
 	bool ended;
 
 	fm_cu_host_init(&pool, fm_cu_memory_host_most());
+	fm_cu_device_bus_of(&t->c->cu, t->dev, bus, sizeof(bus));
+	pool.node = fm_pci_node(bus);
 	if (!take_host(t, &pool, &run)) {
 		probe_tell(out, json_pack("{s:s, s:s, s:s, s:b}", "step", "copies", "refused",
 					"no memory of the host can be taken and registered",
 					"error", "", "host", true));
 		return true;
 	}
+	if (pool.node >= 0)
+		probe_tell(out, json_pack("{s:s, s:i, s:I, s:I}", "step", "node", "node", pool.node,
+					"bytes", (json_int_t)pool.bytes, "strayed",
+					(json_int_t)atomic_load(&pool.strayed)));
 	ended = copy_both_ways(t, &run, out) && try_digest(t, &run, out);
 	if (ended) {
 		fm_cu_host_give(&pool, &run);

@@ -80,8 +80,10 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 	hipEvent_t event;
 	int rc;
 
-	if (is_full(q) || !is_named_here(q) || !fm_hip_touch())
+	if (is_full(q))
 		return -EBUSY;
+	if (!is_named_here(q) || !fm_hip_touch())
+		return -EPERM; /* that may last: its end counts as reached in time */
 	rc = record(q, &event);
 	fm_hip_untouch();
 	if (rc)

@@ -70,6 +70,7 @@ static void reset(struct fm_cu_guard *g)
 	atomic_store(&g->covered, atomic_load(&g->launched));
 	g->progress = NULL;
 	g->said = 0;
+	atomic_store(&g->wants_gate, false);
 }
 
 static void give_memory_back(struct fm_cu_guard *g)
@@ -100,7 +101,7 @@ bool fm_cu_guard_has_all(const struct fm_cu_driver *cu)
 	       cu->stream_query;
 }
 
-static _Atomic unsigned channels = CHANNELS;
+static _Atomic unsigned channels; /* 0: not counted yet */
 
 /* The driver read this variable when it was initialized. */
 static void count_channels(void)
@@ -108,12 +109,13 @@ static void count_channels(void)
 	const char *v = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
 	int n = v ? atoi(v) : 0;
 
-	if (n > 0)
-		atomic_store(&channels, FM_MIN((unsigned)n, CHANNELS_MOST));
+	atomic_store(&channels, n > 0 ? FM_MIN((unsigned)n, CHANNELS_MOST) : CHANNELS);
 }
 
 unsigned fm_cu_channels(void)
 {
+	if (!atomic_load_explicit(&channels, memory_order_relaxed))
+		count_channels();
 	return atomic_load_explicit(&channels, memory_order_relaxed);
 }
 
@@ -139,7 +141,7 @@ static bool furnish(struct fm_cu_guard *g, bool loops)
 			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP))
 		return false;
 	g->shared = shared;
-	*g->shared = (struct fm_cu_shared){0};
+	*g->shared = (struct fm_cu_shared){.limit = FM_CU_NO_LIMIT};
 	if (cu->host_device_pointer(&g->shared_at, shared, 0) || !clear(g) ||
 		cu->stream_synchronize(g->control))
 		return false;
@@ -232,6 +234,7 @@ struct fm_cu_guard *fm_cu_guard_new(
 
 void fm_cu_guard_runs(struct fm_cu_guard *g)
 {
+	fm_cu_pad_put(g);
 	if (atomic_exchange(&g->stage, FM_CU_RUNS) != FM_CU_RUNS)
 		fm_cu_stop_end(g->turnstile);
 }
@@ -244,7 +247,7 @@ void fm_cu_guard_abandon(struct fm_cu_guard *g)
 		fm_cu_graph_spoilt(g->graph);
 		fm_cu_graph_let_go(g->graph);
 	}
-	atomic_store(&g->shared->hold, 0);
+	fm_cu_guard_hold(g, false);
 	fm_cu_guard_runs(g);
 }
 
@@ -329,6 +332,7 @@ void fm_cu_guards_forget(CUcontext ctx)
 		forget(g);
 	}
 	fm_cu_places_forget(ctx);
+	fm_cu_pads_forget(ctx);
 	fm_cu_turnstile_forget(ctx);
 	fm_cu_graphs_forget(ctx);
 }
@@ -340,6 +344,7 @@ void fm_cu_guard_fork_child(void)
 	kept.guards = NULL;
 	fm_cu_guard_streams_fork_child();
 	fm_cu_places_fork_child();
+	fm_cu_pads_fork_child();
 	fm_cu_graphs_fork_child();
 }
 

@@ -6,6 +6,7 @@
 #include "code/cuda/image.h"
 #include "guard.h"
 #include "guard_graph.h"
+#include "guard_pad.h"
 #include "guard_place.h"
 #include "guard_records.h"
 
@@ -27,13 +28,17 @@ enum fm_cu_stage {
 	FM_CU_STOPPING, /* the stop word is set, gates are held: the queue runs dry */
 	FM_CU_LOOKING,  /* at rest; the stop word is taken back, the control block being read */
 	FM_CU_PARKED,   /* at rest, and what is left is known */
-	FM_CU_AGAIN     /* at rest; what was left out runs, in a stream of ours */
+	FM_CU_AGAIN,    /* at rest; what was left out runs, in a stream of ours */
+	FM_CU_ARMING    /* padding, at rest: the stop word is set for what comes behind the gate */
 };
 
 /* Host memory that the device reaches. */
 struct fm_cu_shared {
 	_Atomic uint32_t hold; /* gates wait for 0 */
 	_Atomic uint32_t past; /* the last mark that the stream has passed */
+	/* Of gates that know their number (guard_pad.h): the last one that may be passed, instead
+	 * of `hold`; and the last one that the stream has come to. */
+	_Atomic uint64_t limit, at;
 	struct {
 		uint32_t stop, count;
 		uint64_t first;
@@ -81,6 +86,21 @@ struct fm_cu_guard {
 	uint64_t number; /* of launches that are made again */
 	uint32_t count;  /* blocks left out by first launches, until the last look */
 	uint64_t loops;  /* and in loops */
+
+	/* guard_pad.c. `gates` and `numbered` are also under the order. */
+	_Atomic uint64_t gates;    /* put so far */
+	_Atomic uint64_t numbered; /* from this gate on they know their numbers; 0: none does */
+	_Atomic bool unnumbered;   /* the driver refuses such gates */
+	struct fm_cu_pad *pad;     /* what is made again runs there; NULL: on the whole device */
+	_Atomic uint64_t let;      /* padding: let past this gate; 0: past none */
+	_Atomic bool may_pad;      /* there is a pad, and the scheduler has chosen that it may */
+	_Atomic bool wants_gate;   /* it has to come to rest, behind whatever comes next */
+	_Atomic uint64_t heavy[FM_CU_HEAVY / 64]; /* bits of gates: fm_cu_guard_heavy() */
+	bool pad_fails;                           /* it did not take a launch */
+	uint64_t
+		move_at; /* padding, and its gate is open: when it is stopped there; 0: it is not */
+	uint64_t put_at; /* when what runs there was launched */
+	uint64_t stretch; /* how long that takes, on average */
 };
 
 static inline union fm_cu_mem_op fm_cu_guard_op(uint32_t operation, CUdeviceptr at, uint64_t value)
@@ -124,6 +144,8 @@ static inline uint64_t fm_cu_guard_number(uint64_t n)
 /* The stream in which launches are made again. */
 static inline CUstream fm_cu_guard_again(const struct fm_cu_guard *g)
 {
+	if (g->pad)
+		return fm_cu_pad_stream(g->pad);
 	return g->place ? fm_cu_place_stream(g->place) : g->again;
 }
 
@@ -143,6 +165,24 @@ void fm_cu_look_try(struct fm_cu_guard *g);
 /* guard_area.c, likewise: makes a save area for a guard whose control block is all zeros. If there
  * is no memory for it, the guard has none. False: the driver fails. */
 bool fm_cu_area_make(struct fm_cu_guard *g);
+
+/* Gates hold the queue, or do not. */
+static inline void fm_cu_guard_hold(struct fm_cu_guard *g, bool hold)
+{
+	atomic_store(&g->let, 0);
+	atomic_store(&g->shared->limit, hold ? 0 : FM_CU_NO_LIMIT);
+	atomic_store(&g->shared->hold, hold);
+}
+
+/* guard_stop.c, for guard_pad.c. fm_cu_guard_step: goes from stage to stage, as far as that needs
+ * no waiting. fm_cu_guard_arm: sets the stop word of the stream. */
+void fm_cu_guard_step(struct fm_cu_guard *g);
+void fm_cu_guard_again_all(struct fm_cu_guard *g);
+bool fm_cu_guard_stop_again(struct fm_cu_guard *g);
+void fm_cu_guard_pass(struct fm_cu_guard *g);
+/* As interrupt() of hwqueue.h. shut: its gate is closed, so that it stands at a gate which it was
+ * let past, but has not passed. */
+int fm_cu_guard_stops(struct fm_cu_queue *q, bool shut);
 
 /* Nothing of the guard is stopped any more. */
 void fm_cu_guard_runs(struct fm_cu_guard *g);
@@ -165,5 +205,3 @@ bool fm_cu_guard_has_all(const struct fm_cu_driver *cu);
 /* Gives back the memory of a context's guards. The context is current, and nothing of theirs
  * runs. */
 void fm_cu_guards_give_back(CUcontext ctx);
-/* How many channels of the device this process has, as the driver's documentation says. */
-unsigned fm_cu_channels(void);

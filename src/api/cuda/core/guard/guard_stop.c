@@ -95,16 +95,23 @@ static bool forget(struct fm_cu_guard *g)
 	return !g->cu->stream_mem_ops(fm_cu_guard_again(g), 1, &op, 0);
 }
 
+/* What a pad does not take is made again on the whole device, when that may be. */
+static bool refused(struct fm_cu_guard *g)
+{
+	if (g->pad)
+		g->pad_fails = true;
+	return g->pad;
+}
+
 static bool put_chunk(struct fm_cu_guard *g)
 {
 	if (g->first && !forget(g))
-		return false;
+		return refused(g);
 	for (unsigned i = 0; i < CHUNK && g->todo <= g->rest; i++) {
-		bool rest_of_it = g->first;
-
+		if (!put_again(g, launch(g, g->todo), g->first))
+			return refused(g);
 		g->first = false;
-		if (!put_again(g, launch(g, g->todo++), rest_of_it))
-			return false;
+		g->todo++;
 	}
 	return true;
 }
@@ -125,6 +132,17 @@ static void give_up(struct fm_cu_guard *g)
 	else if (g->stage == FM_CU_AGAIN)
 		say(g, true);
 	fm_cu_guard_abandon(g);
+}
+
+bool fm_cu_guard_stop_again(struct fm_cu_guard *g)
+{
+	if (g->stop)
+		return true;
+	g->stop = true;
+	if (in_context(g, put_stop))
+		return true;
+	give_up(g);
+	return false;
 }
 
 static void look(struct fm_cu_guard *g)
@@ -158,11 +176,12 @@ static void learn(struct fm_cu_guard *g, uint64_t last)
 	struct fm_cu_record *rec;
 
 	*count = g->shared->head.count;
-	g->inside = g->first = number != 0;
 	if (!number) {
-		g->half = 0;
+		g->inside = g->first; /* its bits are there still: a pad did not take it */
+		g->half = g->first ? g->half : 0;
 		return;
 	}
+	g->first = true;
 	while (n <= last && launch(g, n)->number != number)
 		n++;
 	if (n > last) {
@@ -201,11 +220,11 @@ static void open_gates(struct fm_cu_guard *g)
 		say(g, true);
 	if (g->graph)
 		fm_cu_graph_let_go(g->graph);
-	atomic_store(&g->shared->hold, 0);
+	fm_cu_guard_hold(g, false);
 	fm_cu_guard_runs(g);
 }
 
-static void launch_again(struct fm_cu_guard *g)
+void fm_cu_guard_again_all(struct fm_cu_guard *g)
 {
 	if (g->stage != FM_CU_AGAIN)
 		say(g, false);
@@ -218,8 +237,10 @@ static void launch_again(struct fm_cu_guard *g)
  * it waits, so the agent does in its place. */
 static bool rests(struct fm_cu_guard *g)
 {
-	uint64_t last = 0;
+	uint64_t last = 0, let = atomic_load(&g->let);
 
+	if (let && (atomic_load(&g->shared->at) <= let || !waits(g)))
+		return false; /* it was let past that gate, and has not come to the next one */
 	g->cover = !waits(g) && g->graph && fm_cu_graph_covered(g->graph, &last);
 	if (!g->cover && !waits(g))
 		return false;
@@ -231,11 +252,57 @@ static bool rests(struct fm_cu_guard *g)
 			g->graph ? g->graph->n : fm_cu_records_rest(&g->records, g->rest_progress);
 	if (g->cover)
 		say(g, true);
+	atomic_store(&g->let, 0);
 	return true;
 }
 
-/* Goes from stage to stage, as far as that needs no waiting. */
-static void step(struct fm_cu_guard *g)
+/* All that was made again has ended. */
+static void made(struct fm_cu_guard *g)
+{
+	if (g->todo <= g->rest && !g->pad_fails) {
+		fm_cu_guard_again_all(g);
+		return;
+	}
+	if (!g->pad) {
+		open_gates(g);
+		return;
+	}
+	g->stage = FM_CU_PARKED;
+	g->inside = false;
+	say(g, true);
+}
+
+/* What it says while it is let past that gate: that it runs, and less than the device writes when
+ * it has gone past. With nothing launched in front of the gate both would be the same, and nobody
+ * could tell whether it has. */
+static uint64_t let_says(const struct fm_cu_guard *g)
+{
+	return FM_MAX(g->rest_progress & ~UINT64_C(1), UINT64_C(2)) - 2;
+}
+
+/* A queue that pads is let past its gate: what is behind it leaves out all its blocks. If it was
+ * just going past that gate when it was held it rests at the next one, and nothing of it is left
+ * out. */
+void fm_cu_guard_pass(struct fm_cu_guard *g)
+{
+	uint64_t says = g->rest_progress;
+
+	if (!atomic_compare_exchange_strong(g->progress, &says, let_says(g))) {
+		atomic_store(&g->let, 0);
+		g->stage = FM_CU_STOPPING;
+		return;
+	}
+	g->stage = FM_CU_ARMING;
+	fm_cu_guard_stop_again(g);
+}
+
+static void let_past(struct fm_cu_guard *g)
+{
+	g->stage = FM_CU_STOPPING;
+	atomic_store(&g->shared->limit, atomic_load(&g->let));
+}
+
+void fm_cu_guard_step(struct fm_cu_guard *g)
 {
 	enum fm_cu_stage stage = g->stage;
 
@@ -251,7 +318,7 @@ static void step(struct fm_cu_guard *g)
 		if (!idle(g, g->control))
 			return;
 		g->stage = FM_CU_PARKED;
-		learn(g, g->todo - 1);
+		learn(g, g->first ? g->todo : g->todo - 1);
 		g->inside |= g->cover;
 		return;
 	case FM_CU_AGAIN:
@@ -260,11 +327,13 @@ static void step(struct fm_cu_guard *g)
 		if (g->stop) {
 			say(g, true);
 			look(g);
-		} else if (g->todo <= g->rest) {
-			launch_again(g);
 		} else {
-			open_gates(g);
+			made(g);
 		}
+		return;
+	case FM_CU_ARMING:
+		if (idle(g, g->control))
+			let_past(g);
 		return;
 	default:
 		return;
@@ -316,13 +385,21 @@ static bool hold_graph(struct fm_cu_graph *graph)
 }
 
 /* Streams that have work occupy the device's channels, which the driver assigns as it likes. Two
- * channels are kept for our own streams, with one more for each green context; one is kept for
- * streams that we do not know of, and one for streams that get work during a stop. */
+ * channels are kept for our own streams, with one more for each green context and each pad; one is
+ * kept for streams that we do not know of, and one for streams that get work during a stop. */
 #define CHANNELS_KEPT 3u
 
 bool fm_cu_channels_left(unsigned at_work)
 {
-	return at_work + CHANNELS_KEPT + fm_cu_places() <= fm_cu_channels();
+	return at_work + CHANNELS_KEPT + fm_cu_places() + fm_cu_pads() <= fm_cu_channels();
+}
+
+/* It stands at a gate from which it could be let go on in a pad. */
+static bool at_numbered(const struct fm_cu_guard *g)
+{
+	uint64_t from = atomic_load(&g->numbered);
+
+	return atomic_load(&g->may_pad) && from && atomic_load(&g->shared->at) >= from;
 }
 
 /* -EAGAIN: not just now, because the program has a call in the driver that may wait for the device,
@@ -342,8 +419,12 @@ static int begin_stop(struct fm_cu_queue *q)
 	g->stage = FM_CU_STOPPING;
 	g->cover = false;
 	g->graph = NULL;
-	atomic_store(&g->shared->hold, 1);
+	fm_cu_guard_hold(g, true);
 	progress = g->progress ? atomic_load(g->progress) : 0;
+	/* It stays where it is, so that it may go on in the pad, if it has not just gone past that
+	 * gate all the same (went_past). */
+	if (progress & 1 && at_numbered(g))
+		return 0;
 	if (progress & 1 || !choose(g, progress)) {
 		open_gates(g);
 		return 0;
@@ -363,29 +444,100 @@ static bool is_there(const struct fm_cu_queue *q)
 	return q->guard && !atomic_load(&q->guard->broken);
 }
 
-int fm_cu_interrupt(void *hwq)
+/* At rest, and what is left is known. */
+static void leave_pad(struct fm_cu_guard *g)
 {
-	struct fm_cu_queue *q = hwq;
+	fm_cu_pad_put(g);
+	atomic_store(&g->wants_gate, false);
+	g->move_at = g->put_at = 0;
+	g->pad_fails = false;
+}
+
+/* The gate is open. What runs in the pad is stopped there and goes on everywhere, unless little of
+ * it is left. If that was wrong it is stopped a little later. */
+static void move_back(struct fm_cu_guard *g)
+{
+	uint64_t now, ran;
+
+	atomic_store(&g->wants_gate, true);
+	if (g->stage != FM_CU_AGAIN || g->stop)
+		return;
+	now = fm_now();
+	ran = g->put_at ? now - g->put_at : 0;
+	if (!g->move_at)
+		g->move_at = g->stretch && fm_sub_sat(g->stretch, ran) < FM_CU_MOVE_WORTH
+				     ? now + FM_CU_MOVE_WORTH
+				     : now;
+	if (now >= g->move_at)
+		fm_cu_guard_stop_again(g);
+}
+
+/* It was let past a gate, which has closed again before the device went past. There it stands, with
+ * the stop word set. Whenever it goes on, what is behind the gate leaves out its blocks, and it
+ * rests at the next one. */
+static bool stands_though_let(struct fm_cu_guard *g)
+{
+	uint64_t let = atomic_load(&g->let), said = let_says(g);
+
+	if (g->stage != FM_CU_STOPPING || !let || !g->progress || atomic_load(&g->shared->at) > let)
+		return false;
+	return waits(g) || atomic_compare_exchange_strong(g->progress, &said, g->rest_progress);
+}
+
+static int stands_there(struct fm_cu_guard *g)
+{
+	leave_pad(g);
+	atomic_store(&g->wants_gate, true); /* behind what comes next, when it goes on */
+	return -EALREADY;
+}
+
+/* It was just going past a gate when it was held there. Nothing of it was left out, and there may
+ * be no gate for it to come to. */
+static bool went_past(const struct fm_cu_guard *g)
+{
+	bool held = g->stage == FM_CU_STOPPING || (g->stage == FM_CU_PARKED && g->todo > g->rest);
+
+	return held && !g->stop && !g->graph && !g->cover && !atomic_load(&g->let) && !waits(g);
+}
+
+static void let_go(struct fm_cu_guard *g)
+{
+	leave_pad(g);
+	open_gates(g);
+}
+
+int fm_cu_guard_stops(struct fm_cu_queue *q, bool shut)
+{
 	struct fm_cu_guard *g = q->guard;
 	int rc;
 
-	if (!is_there(q) || (g->stage == FM_CU_RUNS && (!in_flight(g) || waits(g))))
+	if (is_there(q) && went_past(g) && (shut || !in_flight(g)))
+		let_go(g); /* it is stopped anew, if there is anything to stop */
+	if (!is_there(q) ||
+		(g->stage == FM_CU_RUNS && (!in_flight(g) || (waits(g) && !at_numbered(g)))))
 		return -EALREADY;
 	rc = g->stage == FM_CU_RUNS ? begin_stop(q) : 0;
 	if (rc)
 		return rc;
-	if (g->stage == FM_CU_AGAIN && !g->stop) {
-		g->stop = true;
-		if (!in_context(g, put_stop))
-			give_up(g);
-	}
-	step(g);
-	step(g);
+	if (g->stage == FM_CU_AGAIN)
+		fm_cu_guard_stop_again(g);
+	atomic_store(&g->wants_gate, g->pad && g->stage != FM_CU_PARKED);
+	fm_cu_guard_step(g);
+	fm_cu_guard_step(g);
 	if (g->stage == FM_CU_RUNS)
 		return -EALREADY;
+	if (g->stage == FM_CU_PARKED)
+		leave_pad(g);
+	if (shut && stands_though_let(g))
+		return stands_there(g);
 	if (g->stage != FM_CU_PARKED)
 		return g->stage == FM_CU_STOPPING && at_inner_gate(g) ? -EALREADY : -EINPROGRESS;
 	return g->inside ? 0 : -EALREADY;
+}
+
+int fm_cu_interrupt(void *hwq)
+{
+	return fm_cu_guard_stops(hwq, true);
 }
 
 int fm_cu_restore(void *hwq)
@@ -397,10 +549,18 @@ int fm_cu_restore(void *hwq)
 	while (is_there(q) && g->stage != FM_CU_RUNS) {
 		enum fm_cu_stage before = g->stage;
 
+		if (went_past(g)) {
+			let_go(g);
+			break;
+		}
+		if (g->pad && g->stage != FM_CU_PARKED)
+			move_back(g);
+		if (g->stage == FM_CU_PARKED)
+			leave_pad(g);
 		if (g->stage != FM_CU_PARKED)
-			step(g);
+			fm_cu_guard_step(g);
 		else if (g->todo <= g->rest)
-			launch_again(g);
+			fm_cu_guard_again_all(g);
 		else
 			open_gates(g);
 		if (g->stage == before && fm_now() >= until)
@@ -432,9 +592,22 @@ unsigned fm_cu_max_unfenced(void *hwq, unsigned n)
 	return q->max_unfenced(q);
 }
 
+/* It was let past its last gate, and is to come to rest. */
+static FM_COLD bool let_past_last(const struct fm_cu_guard *g)
+{
+	uint64_t let = atomic_load(&g->let);
+
+	return let && atomic_load(&g->gates) == let;
+}
+
 FM_HOT bool fm_cu_unfenced(void *hwq)
 {
 	const struct fm_cu_queue *q = hwq;
 
-	return is_there(q) && fm_cu_guard_uncovered(q->guard);
+	if (!is_there(q))
+		return false;
+	if (FM_UNLIKELY(atomic_load_explicit(&q->guard->wants_gate, memory_order_relaxed)) &&
+		let_past_last(q->guard))
+		return true;
+	return fm_cu_guard_uncovered(q->guard);
 }

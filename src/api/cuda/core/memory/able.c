@@ -9,25 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What launchers tell each of their processes. */
-static const char *const sizes[] = {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE",
-	"PMI_SIZE", "MV2_COMM_WORLD_SIZE", "SLURM_NTASKS"};
-
-/* Ranks share memory in ways that are not followed yet; and several devices are given to programs
- * that let them reach each other's memory. */
-const char *fm_cu_memory_ranks(void)
-{
-	const char *visible = secure_getenv("CUDA_VISIBLE_DEVICES");
-
-	for (size_t i = 0; i < FM_ARRAY_LEN(sizes); i++) {
-		const char *said = secure_getenv(sizes[i]);
-
-		if (said && strtol(said, NULL, 10) > 1)
-			return sizes[i];
-	}
-	return visible && strchr(visible, ',') ? "CUDA_VISIBLE_DEVICES" : NULL;
-}
-
 bool fm_cu_memory_functions(const struct fm_cu_driver *cu)
 {
 	return cu->mem_reserve && cu->mem_unreserve && cu->mem_create && cu->mem_release &&
@@ -55,6 +36,15 @@ bool fm_cu_memory_shares(const struct fm_cu_driver *cu, CUdevice device)
 
 	return cu->mem_export && cu->mem_import && cu->device_get_attribute &&
 	       !cu->device_get_attribute(&fd, ATTRIBUTE_FD, device) && fd;
+}
+
+#define ATTRIBUTE_CARDS 110 /* CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED */
+bool fm_cu_memory_for_cards(const struct fm_cu_driver *cu, CUdevice device)
+{
+	int can = 0;
+
+	return cu->device_get_attribute &&
+	       !cu->device_get_attribute(&can, ATTRIBUTE_CARDS, device) && can;
 }
 
 /* Where the driver does not say which node is near, or refuses it, that of this thread is taken. */

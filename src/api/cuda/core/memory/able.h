@@ -8,10 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The variable of the environment that says that the program is one of several ranks, or gives it
- * several devices. The memory of such programs is not managed. NULL: there is none. */
-const char *fm_cu_memory_ranks(void);
-
 /* Does the driver have the functions that an arena calls? */
 bool fm_cu_memory_functions(const struct fm_cu_driver *cu);
 
@@ -25,6 +21,9 @@ enum fm_cu_memory_able fm_cu_memory_able(const struct fm_cu_driver *cu, CUdevice
 
 /* Can memory be passed to other processes as a descriptor? */
 bool fm_cu_memory_shares(const struct fm_cu_driver *cu, CUdevice device);
+
+/* Can network cards reach memory that is made here, if that is said when it is made? */
+bool fm_cu_memory_for_cards(const struct fm_cu_driver *cu, CUdevice device);
 
 /* Addresses for an arena, as many as the driver and the limit of the process (ulimit -v) give. 0,
  * or -ENOMEM: less than is of use. */

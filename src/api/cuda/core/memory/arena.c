@@ -4,6 +4,7 @@
 #include "base/lockorder.h"
 #include "base/util.h"
 #include "flip.h"
+#include "want.h"
 #include <errno.h>
 #include <stdlib.h>
 
@@ -27,12 +28,14 @@ static int init(struct fm_cu_arena *a)
 	/* Pages of it that are never used are never there; and tools that look for leaks see that
 	 * blocks are reached from here. */
 	a->table = calloc(pages, sizeof(*a->table));
+	a->chunk_of = calloc(pages, sizeof(*a->chunk_of));
 	a->window.at = a->base + (pages - FM_CU_CHUNK_PAGES) * FM_CU_PAGE;
-	if (a->table && !fm_touch_init(&a->touch, a->base, pages * FM_CU_PAGE)) {
+	if (a->table && a->chunk_of && !fm_touch_init(&a->touch, a->base, pages * FM_CU_PAGE)) {
 		if (!fm_cu_places_init(&a->places, pages - FM_CU_CHUNK_PAGES))
 			return 0;
 		fm_touch_free(&a->touch);
 	}
+	free(a->chunk_of);
 	free(a->table);
 	a->cu->mem_unreserve(a->base, a->size);
 	return -ENOMEM;
@@ -59,6 +62,7 @@ int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu
 	a->use = *use;
 	a->device = device;
 	a->handle_types = fm_cu_memory_shares(cu, device) ? FM_CU_MEMORY_FD : 0;
+	a->cards = fm_cu_memory_for_cards(cu, device);
 	a->reaching[a->n_reaching++] = reaches(device);
 	atomic_store(&a->ctx, ctx);
 	pthread_mutex_init(&a->lock, NULL);
@@ -67,6 +71,8 @@ int fm_cu_arena_create(struct fm_cu_arena **arena, const struct fm_cu_driver *cu
 	for (unsigned i = 0; i < FM_CU_CLASSES; i++)
 		fm_list_init(&a->small[i]);
 	fm_cu_host_init(&a->host, use->host_most);
+	a->host.budget = (struct fm_cu_host_budget){use->host_take, use->host_may, use->cookie};
+	a->host.node = use->node;
 	rc = init(a);
 	if (!rc) {
 		a->digests = use->keeps ? fm_cu_digests_create(cu) : NULL;
@@ -139,6 +145,7 @@ void fm_cu_arena_destroy(struct fm_cu_arena *a)
 	a->digests = NULL;
 	fm_cu_arena_context_gone(a);
 	a->cu->mem_unreserve(a->base, a->size);
+	free(a->chunk_of);
 	free(a->table);
 	fm_touch_free(&a->touch);
 	fm_cu_places_end(&a->places);
@@ -159,33 +166,22 @@ static void enter_pages(struct fm_cu_arena *a, struct fm_cu_paged *b, uintptr_t 
 		a->table[b->page + i] = value;
 }
 
-static void end_own(struct fm_cu_arena *a, struct fm_cu_chunk *c)
-{
-	for (struct fm_cu_chunk *next; c; c = next) {
-		next = c->next;
-		c->next = NULL;
-		fm_cu_chunk_end(a, c);
-	}
-}
-
 /* Each chunk gives its own part of the place back. */
 static int take_own(struct fm_cu_arena *a, struct fm_cu_paged *b)
 {
 	unsigned parts = (b->pages + FM_CU_CHUNK_PAGES - 1) / FM_CU_CHUNK_PAGES;
-	struct fm_cu_chunk **end = &b->chunk;
-	uint32_t done = 0, n;
+	uint32_t done = 0, n = 0;
 	int rc = fm_cu_places_take(&a->places, b->pages, parts, &b->page);
 
 	if (rc)
 		return -ENOMEM;
 	for (; done < b->pages && !rc; done += n) {
 		n = FM_MIN(b->pages - done, FM_CU_CHUNK_PAGES);
-		*end = fm_cu_chunk_new(a, b->page + done, n, false, &rc);
-		end = *end ? &(*end)->next : end;
+		fm_cu_chunk_new(a, b->page + done, n, false, &rc);
 	}
 	if (!rc)
 		return 0;
-	end_own(a, b->chunk); /* the last one was not made */
+	fm_cu_pages_give(a, b->page, done - n); /* the last one was not made */
 	for (; done < b->pages; done += n) {
 		n = FM_MIN(b->pages - done, FM_CU_CHUNK_PAGES);
 		fm_cu_places_give(&a->places, b->page + done, n);
@@ -202,8 +198,7 @@ static int take_pages(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
 		return -ENOMEM;
 	b->size = size;
 	b->pages = (uint32_t)((size + FM_CU_PAGE - 1) / FM_CU_PAGE);
-	rc = b->pages < FM_CU_CHUNK_PAGES ? fm_cu_slab_take(a, b->pages, &b->chunk, &b->page)
-					  : take_own(a, b);
+	rc = b->pages < FM_CU_CHUNK_PAGES ? fm_cu_slab_take(a, b->pages, &b->page) : take_own(a, b);
 	if (rc) {
 		free(b);
 		return rc;
@@ -252,10 +247,7 @@ static int give_pages(struct fm_cu_arena *a, struct fm_cu_paged *b, CUdeviceptr 
 		return -EINVAL;
 	enter_pages(a, b, 0);
 	fm_touch_gone(&a->touch, b->page, b->pages);
-	if (b->chunk->slab)
-		fm_cu_slab_give(a, b->chunk, b->page, b->pages);
-	else
-		end_own(a, b->chunk);
+	fm_cu_pages_give(a, b->page, b->pages);
 	free(b);
 	return 0;
 }
@@ -273,11 +265,13 @@ int fm_cu_arena_free(struct fm_cu_arena *a, CUdeviceptr at)
 	return rc;
 }
 
-static bool paged_find(const struct fm_cu_paged *b, CUdeviceptr p, struct fm_cu_block *block)
+static bool paged_find(const struct fm_cu_arena *a, const struct fm_cu_paged *b, CUdeviceptr p,
+	struct fm_cu_block *block)
 {
 	if (!b || p - b->at >= b->size)
 		return false;
-	*block = (struct fm_cu_block){b->at, b->size, b->id, b->chunk->stays};
+	*block = (struct fm_cu_block){
+		b->at, b->size, b->id, fm_cu_chunk_fixed(a->chunk_of[b->page])};
 	return true;
 }
 
@@ -290,8 +284,8 @@ bool fm_cu_arena_find(struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *
 		return false;
 	pthread_mutex_lock(&a->lock);
 	it = entry_of(a, p);
-	found = it & 1 ? fm_cu_small_find((struct fm_cu_small *)(it - 1), p, block)
-		       : paged_find((struct fm_cu_paged *)it, p, block);
+	found = it & 1 ? fm_cu_small_find(a, (struct fm_cu_small *)(it - 1), p, block)
+		       : paged_find(a, (struct fm_cu_paged *)it, p, block);
 	pthread_mutex_unlock(&a->lock);
 	return found;
 }
@@ -308,7 +302,11 @@ static int pin(struct fm_cu_arena *a, CUdeviceptr at, size_t size, unsigned reas
 		if (at < c->at + fm_cu_chunk_size(c) && c->at < at + size && c->away)
 			return -EBUSY;
 	fm_list_each (c, &a->chunks, all) {
-		if (at >= c->at + fm_cu_chunk_size(c) || c->at >= at + size || c->stays || c->lost)
+		if (at >= c->at + fm_cu_chunk_size(c) || c->at >= at + size || c->lost)
+			continue;
+		fm_cu_want_fixed(a, c);
+		c->stays_held = false; /* it stays when it is let go */
+		if (c->stays)
 			continue;
 		c->stays = reason;
 		*bytes += fm_cu_chunk_size(c);
@@ -383,6 +381,7 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 		if (c->away)
 			sums->host += (uint64_t)__builtin_popcountll(c->out) * FM_CU_PAGE;
 	}
+	sums->strayed = atomic_load(&a->host.strayed);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -393,17 +392,20 @@ struct fm_touch *fm_cu_arena_touch(struct fm_cu_arena *a)
 	return &a->touch;
 }
 
-uint64_t fm_cu_arena_hot(struct fm_cu_arena *a, uint32_t since)
+void fm_cu_arena_hot(struct fm_cu_arena *a, uint32_t since, struct fm_cu_arena_hot *hot)
 {
 	struct fm_cu_chunk *c;
-	uint64_t hot = 0;
 
-	if (!fm_touch_known(&a->touch, since))
-		return UINT64_MAX;
+	*hot = (struct fm_cu_arena_hot){.known = fm_touch_known(&a->touch, since)};
 	pthread_mutex_lock(&a->lock);
-	fm_list_each (c, &a->chunks, all)
-		if (!c->stays && fm_cu_chunk_named(a, c) >= since)
-			hot += fm_cu_chunk_size(c);
+	fm_list_each (c, &a->chunks, all) {
+		uint64_t bytes = fm_cu_chunk_size(c);
+
+		if (c->stays || c->lost || (hot->known && fm_cu_chunk_named(a, c) < since))
+			continue;
+		hot->all += bytes;
+		hot->out += c->away ? bytes : 0;
+		hot->mapped += c->borrowed && !c->away ? bytes : 0;
+	}
 	pthread_mutex_unlock(&a->lock);
-	return hot;
 }

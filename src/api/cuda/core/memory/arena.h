@@ -23,6 +23,16 @@ struct fm_cu_arena_use {
 	uint64_t host_most; /* bytes of the host */
 	bool keeps; /* the host keeps copies of what has come in, and what is unchanged stays there
 		       when it goes out again (digests.h) */
+	/* So many bytes are pinned for another reason from now on; 0: they move. May be NULL. */
+	void (*recount)(void *cookie, uint64_t bytes, unsigned from, unsigned to);
+	/* The program keeps so many bytes no more (want.h), whatever else pins them. May be NULL.
+	 */
+	void (*unkept)(void *cookie, uint64_t bytes);
+	/* Memory of the host: in all, as struct fm_cu_host_budget has it (NULL: any amount), with
+	 * the cookie; and the NUMA node, -1: any. */
+	bool (*host_take)(void *cookie, uint64_t bytes);
+	uint64_t (*host_may)(void *cookie);
+	int node;
 };
 
 /* An arena for a device and a context of it, which is current. 0; -ENOMEM: the driver reserves no
@@ -74,7 +84,8 @@ int fm_cu_arena_peer(struct fm_cu_arena *a, CUdevice device);
 
 /* What another process needs of a block that is pinned: descriptors of the chunks that it is in, by
  * address, and where it begins in the first. */
-#define FM_CU_SHARED_MOST 64
+#define FM_CU_SHARED_BYTES ((size_t)63 * ((size_t)128 << 20)) /* of a block, at most */
+#define FM_CU_SHARED_MOST  256 /* chunks of it, which may have been cut (cut.h) */
 struct fm_cu_shared {
 	size_t size, offset;
 	unsigned n;
@@ -85,6 +96,9 @@ struct fm_cu_shared {
 };
 /* Can that be, of any? */
 bool fm_cu_arena_shares(const struct fm_cu_arena *a);
+/* Could that block be, if it were pinned? What runs from the host is not the device's to pass on.
+ */
+bool fm_cu_arena_could_share(struct fm_cu_arena *a, const struct fm_cu_block *b);
 /* 0, and the descriptors are the caller's. -ENOENT: there is no such block any more. -EBUSY: it is
  * not pinned. -E2BIG: it has too many chunks. -EIO: the driver refuses. */
 int fm_cu_arena_share(
@@ -97,12 +111,19 @@ struct fm_cu_arena_sums {
 	uint64_t host;     /* copied to the host; what is in neither has no content */
 	uint64_t borrowed; /* memory of the host, mapped for the device */
 	uint64_t pinned;
-	uint64_t grain; /* the largest chunk that moves */
+	uint64_t grain;   /* the largest chunk that moves */
+	uint64_t strayed; /* memory of the host that is not on the device's node */
 };
 void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums);
 
 /* What the program's work names (predict/touch.h). It is there as long as the arena. */
 struct fm_touch *fm_cu_arena_touch(struct fm_cu_arena *a);
-/* Bytes of chunks that may move, and of which something was named in that turn or since;
- * UINT64_MAX: it is not known of what. */
-uint64_t fm_cu_arena_hot(struct fm_cu_arena *a, uint32_t since);
+/* Bytes of chunks that may move, and of which something was named in that turn or since; of all, if
+ * it is not known of what. */
+struct fm_cu_arena_hot {
+	bool known;
+	uint64_t all;
+	uint64_t mapped; /* they run from the host */
+	uint64_t out;    /* they are neither there nor on the device */
+};
+void fm_cu_arena_hot(struct fm_cu_arena *a, uint32_t since, struct fm_cu_arena_hot *hot);

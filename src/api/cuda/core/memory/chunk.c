@@ -26,7 +26,8 @@ static int make(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 {
 	const struct fm_cu_memory_kind plain = {.type = FM_CU_MEMORY_PINNED,
 					       .handle_types = a->handle_types,
-					       .location = {FM_CU_LOCATION_DEVICE, a->device}},
+					       .location = {FM_CU_LOCATION_DEVICE, a->device},
+					       .flags = {[FM_CU_MEMORY_CARDS] = a->cards}},
 				       *kind = c->of ? &c->of->kind : &plain;
 	fm_cu_result rc;
 

@@ -40,19 +40,26 @@ struct fm_cu_chunk {
 	struct fm_cu_vmm *of;        /* it is the program's to map (vmm.h); else NULL */
 	struct fm_cu_alias *aliases; /* where it is mapped, too */
 
-	bool slab;                /* dealt out by pages; else it belongs to one allocation, */
-	struct fm_cu_chunk *next; /* whose next one is this; NULL: it is the last, or a slab */
-	bool away;      /* the content is on the host; what is mapped, if anything, is not it */
-	bool lost;      /* nowhere, and not counted (lost.h) */
-	unsigned stays; /* nonzero: pinned for that reason, and never moved */
-	uint64_t used;  /* pages that belong to somebody. Others have no content */
-	uint64_t out;   /* while it is away: pages whose content is on the host, */
-	uint64_t zero;  /* and pages that were all zeros */
-	uint64_t held;  /* pages that have a place on the host: there one behind the other, */
+	bool slab;       /* dealt out by pages; else it belongs to one allocation */
+	bool away;       /* the content is on the host; what is mapped, if anything, is not it */
+	bool lost;       /* nowhere, and not counted (lost.h) */
+	unsigned stays;  /* nonzero: pinned for that reason, and never moved; or, if stays_held, */
+	bool stays_held; /* as long as it is held (hold.h) */
+	unsigned holds, held_for, kept_for; /* how often, and the reasons of either */
+	uint64_t number;                    /* no other chunk of the process has or ever had it */
+	uint64_t made_as; /* the number of that of which it is a part (cut.h), or its own */
+	uint64_t used;    /* pages that belong to somebody. Others have no content */
+	uint64_t kept;    /* the program keeps these on the device (want.h), and `stays' says so */
+	uint64_t leaving; /* of those: no longer, once memory does not move any more */
+	uint64_t cold;    /* the program does not use these for a while */
+	uint64_t out;     /* while it is away: pages whose content is on the host, */
+	uint64_t zero;    /* and pages that were all zeros */
+	uint64_t held;    /* pages that have a place on the host: there one behind the other, */
 	struct fm_cu_host_run host;         /* in this run, also while the chunk is on the device */
 	struct fm_cu_page_digests *digests; /* digests.h; may be NULL */
 	unsigned waits;                     /* pieces of it that are being copied */
-	bool queued;                        /* all of its pieces have been put */
+	bool remains; /* it runs from the host, and the driver did not let it come home */
+	bool queued;  /* all of its pieces have been put */
 };
 
 static inline size_t fm_cu_chunk_size(const struct fm_cu_chunk *c)

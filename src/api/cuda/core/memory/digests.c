@@ -156,16 +156,20 @@ int fm_cu_digests_try(struct fm_cu_digests *d, CUdeviceptr at, const void *host,
 
 /* --- pages of a chunk --- */
 
-static struct fm_cu_page_digests *pages_of(struct fm_cu_chunk *c)
+static struct fm_cu_page_digests *make_pages(unsigned pages)
 {
-	struct fm_cu_page_digests *p = c->digests;
+	struct fm_cu_page_digests *p = calloc(1, sizeof(*p) + 2 * pages * sizeof(struct fm_digest));
 
 	if (p)
-		return p;
-	p = calloc(1, sizeof(*p) + 2 * c->pages * sizeof(struct fm_digest));
-	if (p)
-		p->now = p->then + c->pages;
-	return c->digests = p;
+		p->now = p->then + pages;
+	return p;
+}
+
+static struct fm_cu_page_digests *pages_of(struct fm_cu_chunk *c)
+{
+	if (!c->digests)
+		c->digests = make_pages(c->pages);
+	return c->digests;
 }
 
 uint64_t fm_cu_pages_zero(const struct fm_cu_chunk *c, uint64_t used)
@@ -203,6 +207,51 @@ void fm_cu_pages_forget(struct fm_cu_chunk *c)
 {
 	if (c->digests)
 		c->digests->known = 0;
+}
+
+/* --- chunks that become two, or one --- */
+
+/* n pages, from one place of the one to another of the other. */
+static void copy_pages(struct fm_cu_page_digests *to, unsigned at,
+	const struct fm_cu_page_digests *from, unsigned first, unsigned n)
+{
+	uint64_t pages = fm_cu_run_mask(first, n);
+
+	memcpy(to->then + at, from->then + first, n * sizeof(*to->then));
+	memcpy(to->now + at, from->now + first, n * sizeof(*to->now));
+	to->known |= (from->known & pages) >> first << at;
+	to->lent |= (from->lent & pages) >> first << at;
+}
+
+void fm_cu_pages_cut(struct fm_cu_chunk *c, struct fm_cu_chunk *n, unsigned at)
+{
+	struct fm_cu_page_digests *p = c->digests;
+
+	n->digests = p ? make_pages(n->pages) : NULL;
+	if (n->digests) {
+		copy_pages(n->digests, 0, p, at, n->pages);
+		n->digests->fresh = p->fresh;
+		n->digests->turn = p->turn;
+	}
+	if (!p)
+		return;
+	p->known &= fm_cu_run_mask(0, at);
+	p->lent &= fm_cu_run_mask(0, at);
+}
+
+void fm_cu_pages_join(struct fm_cu_chunk *c, struct fm_cu_chunk *n)
+{
+	const struct fm_cu_page_digests *first = c->digests, *second = n->digests;
+	struct fm_cu_page_digests *p = first && second ? make_pages(c->pages + n->pages) : NULL;
+
+	if (p) {
+		copy_pages(p, 0, first, 0, c->pages);
+		copy_pages(p, c->pages, second, 0, n->pages);
+		p->fresh = first->fresh && second->fresh;
+		p->turn = FM_MIN(first->turn, second->turn);
+	}
+	free(c->digests);
+	c->digests = p;
 }
 
 /* --- all of them --- */
@@ -257,4 +306,75 @@ int fm_cu_digests_take(
 	while (!rc && &c->all != &a->chunks)
 		rc = take_some(a, d, c, &c, ops);
 	return rc;
+}
+
+/* --- what runs from the host --- */
+
+void fm_cu_pages_lent(struct fm_cu_chunk *c, uint32_t turn)
+{
+	if (!c->digests)
+		return;
+	c->digests->lent = c->digests->known;
+	c->digests->turn = turn;
+}
+
+void fm_cu_pages_returned(struct fm_cu_chunk *c)
+{
+	if (c->digests)
+		c->digests->lent = 0;
+}
+
+/* What was named since may have been written. */
+static bool may_check(const struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	if (!c->digests || !c->borrowed || c->away || c->stays || !fm_cu_chunk_here(c))
+		return false;
+	if (fm_cu_chunk_named(a, c) >= c->digests->turn ||
+		!fm_touch_known(&a->touch, c->digests->turn))
+		c->digests->lent = 0;
+	return c->digests->lent & c->used;
+}
+
+/* 1: the chunk has changed. */
+static int check_one(struct fm_cu_arena *a, struct fm_cu_digests *d, struct fm_cu_chunk *c,
+	const struct fm_cu_move_ops *ops)
+{
+	struct fm_cu_page_digests *p = c->digests;
+	size_t size = c->pages * sizeof(*d->host);
+	bool differs = false;
+	int rc, ended;
+
+	rc = d->cu->fill(d->out, 0, size / 4, d->stream) ? -EIO : 0;
+	rc = rc ? rc : launch(d, c->at, c->pages, 0);
+	if (!rc && d->cu->copy_to_host(d->host, d->out, size, d->stream))
+		rc = -EIO;
+	ended = wait_for(d, ops);
+	if (rc || ended)
+		return ended ? ended : rc;
+	for (unsigned i = 0; i < c->pages; i++)
+		differs |=
+			(p->lent & c->used) >> i & 1 && !fm_digest_equal(&d->host[i], &p->then[i]);
+	if (!differs)
+		return 0;
+	p->lent = 0;
+	fm_touch_range(&a->touch, c->at, fm_cu_chunk_size(c));
+	return 1;
+}
+
+int fm_cu_digests_check(
+	struct fm_cu_arena *a, struct fm_cu_digests *d, const struct fm_cu_move_ops *ops)
+{
+	struct fm_cu_chunk *c;
+	int differ = 0, rc = 0;
+
+	fm_list_each (c, &a->chunks, all) {
+		if (!may_check(a, c) || ++a->unchecked < FM_CU_CHECK_EVERY)
+			continue;
+		a->unchecked = 0;
+		rc = check_one(a, d, c, ops);
+		if (rc < 0)
+			return rc;
+		differ += rc;
+	}
+	return differ;
 }

@@ -19,8 +19,11 @@ struct fm_cu_digests;
 
 /* Of pages of a chunk, in its own memory. */
 struct fm_cu_page_digests {
-	uint64_t known;        /* pages whose copy in the host's run has the digest `then` */
-	bool fresh;            /* `now` is of the present content */
+	uint64_t known; /* pages whose copy in the host's run has the digest `then` */
+	bool fresh;     /* `now` is of the present content */
+	uint64_t
+		lent; /* pages that run from the host, and had the digest `then` when that began, */
+	uint32_t turn;         /* in this turn of what is named */
 	struct fm_digest *now; /* behind `then` */
 	struct fm_digest then[];
 };
@@ -48,5 +51,17 @@ uint64_t fm_cu_pages_zero(const struct fm_cu_chunk *c, uint64_t used);
 uint64_t fm_cu_pages_same(const struct fm_cu_chunk *c, uint64_t used);
 /* The host has what was digested, for these pages alone. */
 void fm_cu_pages_copied(struct fm_cu_chunk *c, uint64_t pages);
+/* Pages that run from the host, of chunks that nothing has named since they do: have they changed?
+ * One chunk in FM_CU_CHECK_EVERY is looked at, each time that this is called. Returns how many
+ * have, and those count as named. -EIO, -EBUSY: as above. */
+int fm_cu_digests_check(
+	struct fm_cu_arena *a, struct fm_cu_digests *d, const struct fm_cu_move_ops *ops);
+/* The chunk runs from the host from now on; or it does no more. */
+void fm_cu_pages_lent(struct fm_cu_chunk *c, uint32_t turn);
+void fm_cu_pages_returned(struct fm_cu_chunk *c);
+/* From page `at' on, what is known of c is n's, which has nothing yet; or n's is behind c's, which
+ * has so many pages still. What finds no memory is not known any more. */
+void fm_cu_pages_cut(struct fm_cu_chunk *c, struct fm_cu_chunk *n, unsigned at);
+void fm_cu_pages_join(struct fm_cu_chunk *c, struct fm_cu_chunk *n);
 /* There is no copy any more. */
 void fm_cu_pages_forget(struct fm_cu_chunk *c);

@@ -11,6 +11,7 @@
  */
 #pragma once
 #include "api/cuda/core/driver.h"
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,6 +20,15 @@ struct fm_cu_host_segment {
 	char *at;
 	unsigned pages; /* of FM_CU_PAGE; at most 64 */
 	uint64_t used;
+	size_t strayed; /* bytes that are not on the pool's node */
+};
+
+/* Of the user, as the daemon says. */
+struct fm_cu_host_budget {
+	/* The pool will have so much. False: not more than it has. Less is always granted. */
+	bool (*take)(void *cookie, uint64_t bytes);
+	uint64_t (*may)(void *cookie); /* have; UINT64_MAX: any amount */
+	void *cookie;
 };
 
 struct fm_cu_host_pool {
@@ -26,6 +36,9 @@ struct fm_cu_host_pool {
 	uint64_t most;  /* bytes; never more than that */
 	uint64_t bytes; /* of all segments */
 	uint64_t lent;  /* bytes of the host that the driver has made, and that count here, too */
+	struct fm_cu_host_budget budget; /* take NULL: there is none */
+	int node;                        /* where its memory is to be; -1: anywhere */
+	_Atomic uint64_t strayed;        /* bytes that are elsewhere */
 	/* Tests have their own. */
 	bool (*has_room)(uint64_t bytes, uint64_t uncounted);
 	int (*populate)(char *at, size_t size);
@@ -37,9 +50,16 @@ struct fm_cu_host_run {
 	unsigned first, pages;
 };
 
+/* On any node, and without a budget. */
 void fm_cu_host_init(struct fm_cu_host_pool *p, uint64_t most);
+/* So much more than it may it has; and so much would go back if it were trimmed. */
+uint64_t fm_cu_host_excess(const struct fm_cu_host_pool *p);
+uint64_t fm_cu_host_unused(const struct fm_cu_host_pool *p);
 /* A context of the driver is current. -ENOMEM: the host, the cgroup or `most` has no room. */
 int fm_cu_host_take(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu, unsigned pages,
+	struct fm_cu_host_run *run);
+/* The same, and nobody is asked for it: it is there, or within what there may be. */
+int fm_cu_host_take_own(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu, unsigned pages,
 	struct fm_cu_host_run *run);
 void fm_cu_host_give(struct fm_cu_host_pool *p, struct fm_cu_host_run *run);
 static inline char *fm_cu_host_at(const struct fm_cu_host_run *run)
@@ -54,6 +74,11 @@ bool fm_cu_host_trim(struct fm_cu_host_pool *p, const struct fm_cu_driver *cu);
  * for it. No cgroup sees such memory, so it is added to what the cgroup says that it has. */
 bool fm_cu_host_lend(struct fm_cu_host_pool *p, uint64_t bytes);
 void fm_cu_host_unlend(struct fm_cu_host_pool *p, uint64_t bytes);
+
+/* host_node.c: pages made there from now on are to be of that node, -1: of any; bytes of those that
+ * are not. */
+void fm_cu_host_prefer(char *at, size_t size, int node);
+size_t fm_cu_host_strayed(char *at, size_t size, int node);
 
 /* Half of the machine's memory. */
 uint64_t fm_cu_host_most(void);

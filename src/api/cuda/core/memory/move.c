@@ -3,11 +3,15 @@
  * Copies go in pieces, several under way in each direction, so that the link never idles and a copy
  * of the program's finds the engine free soon. A chunk changes its place when its last piece has
  * been copied.
+ *
+ * The file is long because all ways to move (out, in, to a share, home, to the host) are orders of
+ * the same few steps on a chunk and its lane, which nobody else may call.
  */
 #include "move.h"
 #include "api/cuda/core/cuda.h"
 #include "arena_internal.h"
 #include "base/util.h"
+#include "cut.h"
 #include "flip.h"
 #include <errno.h>
 
@@ -25,9 +29,12 @@ struct fm_cu_move {
 	struct fm_cu_move_ops ops;
 	struct lane out, in;
 	bool ready, inside;
-	bool digested; /* in this rest: nothing has changed since */
-	int failed;    /* of the copies under way */
-	uint64_t left; /* of the device, for what comes in */
+	bool digested;    /* in this rest: nothing has changed since */
+	bool uncapped;    /* in this move: nothing runs from the host */
+	bool unsorted;    /* there are chunks that are new */
+	unsigned changed; /* chunks that have, though nothing named them */
+	int failed;       /* of the copies under way */
+	uint64_t left;    /* of the device, for what comes in */
 	int mode;
 };
 
@@ -126,6 +133,12 @@ void fm_cu_move_end(struct fm_cu_move *m, bool context_gone)
 
 /* --- a chunk has been copied --- */
 
+/* What was named from that turn on is in use. */
+static uint32_t in_use_since(const struct fm_cu_move *m)
+{
+	return m->ops.since ? m->ops.since(m->ops.cookie) : 0;
+}
+
 /* If the driver does not unmap it, or not for now, its content is where it was. */
 static int went_out(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
@@ -142,6 +155,7 @@ static int went_out(struct fm_cu_move *m, struct fm_cu_chunk *c)
 		return rc;
 	}
 	fm_cu_pages_copied(c, c->out);
+	m->unsorted |= fm_cu_chunk_cut(m->a, c, in_use_since(m));
 	m->ops.moved(m->ops.cookie, true,
 		(pages - (uint64_t)__builtin_popcountll(went)) * FM_CU_PAGE, kept * FM_CU_PAGE);
 	return rc;
@@ -158,6 +172,10 @@ static int came_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	}
 	c->away = false;
 	c->out = c->zero = 0;
+	if (c->borrowed)
+		fm_cu_pages_lent(c, atomic_load(&m->a->touch.turn));
+	else
+		fm_cu_pages_returned(c);
 	if (c->borrowed || !c->digests || !c->digests->known)
 		fm_cu_chunk_let_go(m->a, c);
 	m->ops.moved(m->ops.cookie, false, bytes, 0);
@@ -372,12 +390,30 @@ static int one_out(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	return put_chunk(m, &m->out, c, pages & ~fm_cu_pages_same(c, pages));
 }
 
+/* What nobody plans needs room, too: code that is loaded when it is first launched, memory of
+ * threads, contexts. Its calls fail where the device is full to the brim. */
+static uint64_t kept_free(uint64_t total)
+{
+	return FM_MIN(FM_CU_KEPT_FREE, total / 128);
+}
+
+static int map_beside_that(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	const struct fm_cu_driver *cu = m->a->cu;
+	size_t left, total;
+
+	if (!c->made && cu->mem_info && !cu->mem_info(&left, &total) &&
+		left < fm_cu_chunk_size(c) + kept_free(total))
+		return -ENOMEM;
+	return fm_cu_chunk_map(m->a, c);
+}
+
 /* The memory that it needs may be another process's just now. */
 static int map_when_there_is_room(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
 	int rc;
 
-	while ((rc = fm_cu_chunk_map(m->a, c)) == -ENOMEM) {
+	while ((rc = map_beside_that(m, c)) == -ENOMEM) {
 		reap(m, &m->in, true);
 		leave(m);
 		if (!m->ops.goes_on(m->ops.cookie))
@@ -439,17 +475,31 @@ static int one_shared(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	return rc && c->away && !c->made ? one_in(m, c) : rc;
 }
 
+static bool is_in_use(const struct fm_cu_move *m, const struct fm_cu_chunk *c)
+{
+	return fm_cu_chunk_named(m->a, c) >= in_use_since(m);
+}
+
+/* Does it run from the host, although it is in use? */
+static bool may_come_home(const struct fm_cu_move *m, const struct fm_cu_chunk *c)
+{
+	return c->borrowed && !c->away && !c->stays && !c->waits && is_in_use(m, c);
+}
+
+static int flip_home(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc = fm_cu_flip(m->a, c, true, m->in.stream, &m->ops);
+
+	if (rc)
+		return rc;
+	fm_cu_pages_returned(c);
+	m->ops.moved(m->ops.cookie, false, fm_cu_chunk_size(c), 0);
+	return 0;
+}
+
 static int one_home(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
-	uint64_t bytes = fm_cu_chunk_size(c);
-	int rc;
-
-	if (c->away || c->stays || !c->borrowed || !has_left(m, c))
-		return 0;
-	rc = fm_cu_flip(m->a, c, true, m->in.stream, &m->ops);
-	if (!rc)
-		m->ops.moved(m->ops.cookie, false, bytes, 0);
-	return rc;
+	return may_come_home(m, c) && has_left(m, c) ? flip_home(m, c) : 0;
 }
 
 static int each_chunk(struct fm_cu_move *m, int (*one)(struct fm_cu_move *m, struct fm_cu_chunk *c))
@@ -478,8 +528,11 @@ static int take_digests(struct fm_cu_move *m)
 
 	if (!m->digested && a->digests && !a->digests_off)
 		rc = fm_cu_digests_take(a, a->digests, &m->ops);
+	if (!rc && !m->digested && a->digests && !a->digests_off)
+		rc = fm_cu_digests_check(a, a->digests, &m->ops);
 	m->digested = true;
-	if (!rc)
+	m->changed += rc > 0 ? (unsigned)rc : 0;
+	if (rc >= 0)
 		return 0;
 	/* It cannot be ended here: that waits for the device. */
 	a->digests_off = true;
@@ -509,7 +562,7 @@ static uint64_t will_be_here(const struct fm_cu_arena *a)
 	uint64_t bytes = 0;
 
 	fm_list_each (c, &a->chunks, all)
-		if (may_go_out(c) || (c->away && c->waits))
+		if (may_go_out(c) || (c->away && c->waits && !c->borrowed))
 			bytes += fm_cu_chunk_size(c);
 	return bytes;
 }
@@ -528,7 +581,69 @@ static struct fm_cu_chunk *next_out(struct fm_cu_arena *a)
 	return last;
 }
 
-static struct fm_cu_chunk *next_in(struct fm_cu_arena *a, uint64_t most)
+static struct fm_cu_chunk *next_in(const struct fm_cu_move *m, uint64_t most)
+{
+	struct fm_cu_chunk *c;
+
+	fm_list_each (c, &m->a->chunks, all)
+		if (may_come_in(c) || (!c->remains && may_come_home(m, c)))
+			return fm_cu_chunk_size(c) <= most ? c : NULL;
+	return NULL;
+}
+
+/* What is not in use gives its place on the device to what runs from the host and is. */
+static struct fm_cu_chunk *next_instead(const struct fm_cu_move *m, uint64_t most)
+{
+	struct fm_cu_chunk *c, *out = next_out(m->a);
+
+	if (!out || out->away || is_in_use(m, out))
+		return NULL;
+	fm_list_each (c, &m->a->chunks, all)
+		if (!c->remains && may_come_home(m, c))
+			return fm_cu_chunk_size(c) <= most ? out : NULL;
+	return NULL;
+}
+
+/* One look for room: the share may be another one by the next. */
+static int one_early(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc;
+
+	if (!c->away) {
+		rc = flip_home(m, c);
+		c->remains = rc == -EIO && !fm_cu_chunk_torn(c);
+		return rc == -ENOMEM ? -ENOSPC : c->remains ? 0 : rc;
+	}
+	rc = map_beside_that(m, c);
+	if (rc)
+		return rc == -ENOMEM ? -ENOSPC : rc;
+	return put_chunk(m, &m->in, c, (c->out | c->zero) & c->used);
+}
+
+static int one_to_host(struct fm_cu_move *m, struct fm_cu_chunk *c);
+
+/* Where that is refused it goes out as others do. */
+static int one_out_mapped(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc;
+
+	if (c->away || !m->ops.mapped || !m->ops.mapped(m->ops.cookie))
+		return one_out(m, c);
+	rc = one_to_host(m, c);
+	return rc == -ENOMEM || (rc == -EIO && !fm_cu_chunk_torn(c)) ? one_out(m, c) : rc;
+}
+
+static uint64_t borrowed(const struct fm_cu_arena *a)
+{
+	const struct fm_cu_chunk *c;
+	uint64_t bytes = 0;
+
+	fm_list_each (c, &a->chunks, all)
+		bytes += c->borrowed ? fm_cu_chunk_size(c) : 0;
+	return bytes;
+}
+
+static struct fm_cu_chunk *next_beyond(const struct fm_cu_arena *a, uint64_t most)
 {
 	struct fm_cu_chunk *c;
 
@@ -538,37 +653,48 @@ static struct fm_cu_chunk *next_in(struct fm_cu_arena *a, uint64_t most)
 	return NULL;
 }
 
-/* One look for room: the share may be another one by the next. */
-static int one_early(struct fm_cu_move *m, struct fm_cu_chunk *c)
+/* Within the share, and beyond what may be on the device. A host without room, or a driver that
+ * cannot do that, is no reason to stand still. */
+static int one_beyond(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
-	int rc = fm_cu_chunk_map(m->a, c);
+	int rc = one_borrowed(m, c);
 
-	if (rc)
-		return rc == -ENOMEM ? -ENOSPC : rc;
-	return put_chunk(m, &m->in, c, (c->out | c->zero) & c->used);
+	if (!rc || !c->away || c->made)
+		return rc;
+	m->uncapped = true;
+	return one_early(m, c);
 }
 
 /* Begins with the next chunk, or waits for what is under way. 1: there is nothing left to do. */
 static int one_step(struct fm_cu_move *m)
 {
 	uint64_t share = m->ops.share ? m->ops.share(m->ops.cookie) : 0;
-	uint64_t here = will_be_here(m->a);
-	struct fm_cu_chunk *c;
+	bool capped = m->ops.most && !m->uncapped;
+	uint64_t most = capped ? m->ops.most(m->ops.cookie) : UINT64_MAX;
+	uint64_t here = will_be_here(m->a), may = FM_MIN(share, most);
+	struct fm_cu_chunk *c, *out;
 	int rc, in;
 
+	if (m->unsorted)
+		sort_chunks(m->a);
+	m->unsorted = false;
 	if (!m->ops.goes_on(m->ops.cookie))
 		return -ECANCELED;
-	c = here > share ? next_out(m->a) : next_in(m->a, share - here);
-	if (c && here > share)
-		return one_out(m, c);
+	c = here > may ? NULL : next_in(m, may - here);
 	if (c)
 		return one_early(m, c);
+	out = here > may ? next_out(m->a) : next_instead(m, may);
+	if (out)
+		return one_out_mapped(m, out);
+	c = share > may ? next_beyond(m->a, fm_sub_sat(share, here + borrowed(m->a))) : NULL;
+	if (c)
+		return one_beyond(m, c);
 	rc = reap(m, &m->out, false);
 	in = reap(m, &m->in, false);
 	if (rc || in)
 		return rc ? rc : in;
 	if (!m->out.n && !m->in.n)
-		return 1;
+		return m->unsorted ? 0 : 1; /* a part of what has just gone may come in */
 	m->ops.nap(m->ops.cookie, FM_CU_PIECE_LOOK);
 	return 0;
 }
@@ -578,6 +704,7 @@ static int towards_share(struct fm_cu_move *m)
 	int rc = 0, out, in;
 
 	m->failed = 0;
+	m->uncapped = false;
 	while (!rc)
 		rc = one_step(m);
 	out = reap(m, &m->out, true);
@@ -594,12 +721,15 @@ int fm_cu_move_out(struct fm_cu_move *m)
 	if (!enter(m))
 		return -ECANCELED;
 	fm_cu_spares_drop(m->a);
+	fm_cu_chunks_cut(m->a, in_use_since(m));
 	sort_chunks(m->a);
 	rc = make_ready(m);
 	if (!rc)
 		rc = take_digests(m);
 	if (!rc)
 		rc = towards_share(m);
+	if (!rc)
+		fm_cu_chunks_join(m->a, in_use_since(m));
 	leave(m);
 	return rc;
 }
@@ -613,6 +743,7 @@ static int come(struct fm_cu_move *m, uint64_t share,
 	if (!enter(m))
 		return -ECANCELED;
 	m->digested = false;
+	fm_cu_chunks_cut(m->a, in_use_since(m));
 	sort_chunks(m->a);
 	m->left = share == UINT64_MAX ? share : fm_sub_sat(share, will_be_here(m->a));
 	rc = make_ready(m);
@@ -642,24 +773,176 @@ int fm_cu_move_home(struct fm_cu_move *m, uint64_t share)
 	return come(m, share, one_home);
 }
 
-bool fm_cu_move_has_room(struct fm_cu_move *m)
+/* --- early start --- */
+
+/* What waits for a chunk: segments from a number on, as their distance from one far behind all; 0:
+ * all of them; UINT64_MAX: none. */
+static uint64_t waits_for(
+	const struct fm_cu_arena *a, const struct fm_cu_chunk *c, const struct fm_cu_early *e)
+{
+	uint32_t now = a->touch.segment ? atomic_load(a->touch.segment) : 0, segment;
+
+	if (!fm_touch_known(&a->touch, atomic_load(&a->touch.turn)))
+		return 0;
+	if (!c->of && !c->cold && fm_touch_first(&a->touch, c->page, c->pages, &segment))
+		return (uint64_t)(segment - (now - (UINT32_C(1) << 31))) + 1;
+	return e->before ? 0 : UINT64_MAX;
+}
+
+/* The one that is waited for first; of several, the first in the list. */
+static struct fm_cu_chunk *next_early(
+	const struct fm_cu_move *m, const struct fm_cu_early *e, uint64_t *waits)
+{
+	struct fm_cu_chunk *c, *first = NULL;
+
+	*waits = UINT64_MAX;
+	fm_list_each (c, &m->a->chunks, all) {
+		uint64_t is;
+
+		if (!may_come_home(m, c) || c->remains)
+			continue;
+		is = waits_for(m->a, c, e);
+		if (first && is >= *waits)
+			continue;
+		first = c;
+		*waits = is;
+	}
+	return first;
+}
+
+/* What waits for what is left now. */
+static void look_early(const struct fm_cu_move *m, struct fm_cu_early *e)
+{
+	uint32_t now = m->a->touch.segment ? atomic_load(m->a->touch.segment) : 0;
+	uint64_t waits = UINT64_MAX;
+	const struct fm_cu_chunk *c = next_early(m, e, &waits);
+
+	e->left = c;
+	e->fits = c && fm_cu_chunk_size(c) <= fm_sub_sat(e->share, will_be_here(m->a));
+	e->wait = waits == UINT64_MAX ? FM_CU_EARLY_NONE
+		  : waits             ? FM_CU_EARLY_FROM
+				      : FM_CU_EARLY_ALL;
+	e->segment = (uint32_t)(waits - 1) + (now - (UINT32_C(1) << 31));
+}
+
+void fm_cu_move_look_early(struct fm_cu_move *m, struct fm_cu_early *e)
+{
+	pthread_mutex_lock(&m->a->lock);
+	look_early(m, e);
+	pthread_mutex_unlock(&m->a->lock);
+}
+
+static uint64_t all_early(const struct fm_cu_move *m)
+{
+	const struct fm_cu_chunk *c;
+	uint64_t bytes = 0;
+
+	fm_list_each (c, &m->a->chunks, all)
+		bytes += may_come_home(m, c) ? fm_cu_chunk_size(c) : 0;
+	return bytes;
+}
+
+/* All that one segment waits for comes at one time: it can begin then, and not before. */
+static int some_home(struct fm_cu_move *m, struct fm_cu_early *e)
+{
+	uint64_t first = UINT64_MAX, came = 0, most = FM_MIN(e->bytes, all_early(m) / 8);
+	uint64_t waits = UINT64_MAX;
+	struct fm_cu_chunk *c = next_early(m, e, &first);
+	int rc = 0;
+
+	look_early(m, e);
+	waits = first;
+	while (!rc && e->fits &&
+		(came < most || !came || (waits == first && waits != UINT64_MAX))) {
+		came += fm_cu_chunk_size(c);
+		rc = m->ops.goes_on(m->ops.cookie) ? flip_home(m, c) : -ECANCELED;
+		/* The others can come all the same. */
+		c->remains = rc == -EIO && !fm_cu_chunk_torn(c);
+		rc = c->remains ? 0 : rc;
+		c = next_early(m, e, &waits);
+		look_early(m, e);
+	}
+	return rc;
+}
+
+int fm_cu_move_home_early(struct fm_cu_move *m, struct fm_cu_early *e)
+{
+	int rc;
+
+	if (!enter(m))
+		return -ECANCELED;
+	rc = make_ready(m);
+	if (!rc)
+		rc = some_home(m, e);
+	leave(m);
+	return rc;
+}
+
+/* The copy that the host may have is not looked at any more. */
+static int one_to_host(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc = m->ops.goes_on(m->ops.cookie) ? fm_cu_flip(m->a, c, false, m->out.stream, &m->ops)
+					       : -ECANCELED;
+
+	if (rc)
+		return rc;
+	fm_cu_chunk_let_go(m->a, c);
+	m->ops.moved(m->ops.cookie, true, fm_cu_chunk_size(c), 0);
+	return 0;
+}
+
+int fm_cu_move_shrink(struct fm_cu_move *m, uint64_t most)
+{
+	struct fm_cu_chunk *c;
+	int rc;
+
+	if (!enter(m))
+		return -ECANCELED;
+	sort_chunks(m->a);
+	rc = make_ready(m);
+	while (!rc && will_be_here(m->a) > most && (c = next_out(m->a)) && !c->away)
+		rc = one_to_host(m, c);
+	leave(m);
+	return rc;
+}
+
+unsigned fm_cu_move_changed(struct fm_cu_move *m)
+{
+	unsigned changed = m->changed;
+
+	m->changed = 0;
+	return changed;
+}
+
+bool fm_cu_move_has_room(struct fm_cu_move *m, uint64_t share)
 {
 	struct fm_cu_arena *a = m->a;
 	uint64_t least = UINT64_MAX;
-	size_t left = 0, total;
+	size_t left = 0, total = 0;
 	struct fm_cu_chunk *c;
 
 	pthread_mutex_lock(&a->lock);
 	fm_list_each (c, &a->chunks, all)
-		if (c->borrowed && !c->away && !c->stays)
+		if (may_come_home(m, c))
 			least = FM_MIN(least, (uint64_t)fm_cu_chunk_size(c));
+	share = fm_sub_sat(share, will_be_here(a));
 	pthread_mutex_unlock(&a->lock);
-	if (least == UINT64_MAX || !a->cu->mem_info || !enter(m))
+	if (least > share || !a->cu->mem_info || !enter(m))
 		return false;
 	if (a->cu->mem_info(&left, &total))
 		left = 0;
 	leave(m);
-	return left >= least;
+	return left >= fm_add_sat(least, kept_free(total));
+}
+
+bool fm_cu_move_exceeds(struct fm_cu_move *m)
+{
+	bool exceeds;
+
+	pthread_mutex_lock(&m->a->lock);
+	exceeds = fm_cu_host_excess(&m->a->host) > 0;
+	pthread_mutex_unlock(&m->a->lock);
+	return exceeds;
 }
 
 enum fm_cu_trimmed fm_cu_move_trim(struct fm_cu_move *m)
@@ -673,6 +956,8 @@ enum fm_cu_trimmed fm_cu_move_trim(struct fm_cu_move *m)
 	if (!a->host.has_room(a->host.bytes, a->host.lent))
 		while (drop_a_copy(a))
 			;
+	while (fm_cu_host_unused(&a->host) < fm_cu_host_excess(&a->host) && drop_a_copy(a))
+		;
 	more = fm_cu_host_trim(&a->host, a->cu);
 	left = a->host.bytes;
 	pthread_mutex_unlock(&a->lock);

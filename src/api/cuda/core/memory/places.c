@@ -47,7 +47,7 @@ void fm_cu_places_end(struct fm_cu_places *p)
 }
 
 /* With n parts taken there are at most n + 1 free runs; so a give never needs more room. */
-int fm_cu_places_take(struct fm_cu_places *p, uint32_t n, unsigned parts, uint32_t *first)
+static int make_room(struct fm_cu_places *p, unsigned parts)
 {
 	while (p->taken + parts + 1 > p->room) {
 		struct fm_cu_run *more = realloc(p->run, 2 * (size_t)p->room * sizeof(*more));
@@ -57,6 +57,26 @@ int fm_cu_places_take(struct fm_cu_places *p, uint32_t n, unsigned parts, uint32
 		p->run = more;
 		p->room *= 2;
 	}
+	return 0;
+}
+
+int fm_cu_places_cut(struct fm_cu_places *p)
+{
+	int rc = make_room(p, 1);
+
+	p->taken += !rc;
+	return rc;
+}
+
+void fm_cu_places_join(struct fm_cu_places *p)
+{
+	p->taken--;
+}
+
+int fm_cu_places_take(struct fm_cu_places *p, uint32_t n, unsigned parts, uint32_t *first)
+{
+	if (make_room(p, parts))
+		return -ENOMEM;
 	for (unsigned i = 0; i < p->runs; i++) {
 		struct fm_cu_run *r = &p->run[i];
 

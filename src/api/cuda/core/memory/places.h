@@ -32,3 +32,6 @@ void fm_cu_places_end(struct fm_cu_places *p);
 /* 0, and *first of n pages, which come back in so many parts; -ENOSPC; -ENOMEM. */
 int fm_cu_places_take(struct fm_cu_places *p, uint32_t n, unsigned parts, uint32_t *first);
 void fm_cu_places_give(struct fm_cu_places *p, uint32_t first, uint32_t n);
+/* What was taken comes back in one part more (0; -ENOMEM), or in one less. */
+int fm_cu_places_cut(struct fm_cu_places *p);
+void fm_cu_places_join(struct fm_cu_places *p);

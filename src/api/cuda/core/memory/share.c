@@ -2,6 +2,7 @@
 /* Blocks that other processes are given. */
 #include "arena_internal.h"
 #include "base/util.h"
+#include "want.h"
 #include <errno.h>
 #include <unistd.h>
 
@@ -11,8 +12,8 @@ bool fm_cu_arena_shares(const struct fm_cu_arena *a)
 }
 
 /* Lock held. The chunks around [at, at + size), by address. */
-static int chunks_of(
-	struct fm_cu_arena *a, CUdeviceptr at, size_t size, struct fm_cu_chunk **chunk, unsigned *n)
+static int chunks_of(struct fm_cu_arena *a, CUdeviceptr at, size_t size, bool pinned,
+	struct fm_cu_chunk **chunk, unsigned *n)
 {
 	struct fm_cu_chunk *c;
 
@@ -22,7 +23,7 @@ static int chunks_of(
 
 		if (c->of || at >= c->at + fm_cu_chunk_size(c) || c->at >= at + size)
 			continue;
-		if (!c->stays || !fm_cu_chunk_on_device(c))
+		if ((pinned && !fm_cu_chunk_fixed(c)) || !fm_cu_chunk_on_device(c))
 			return -EBUSY;
 		if (*n == FM_CU_SHARED_MOST)
 			return -E2BIG;
@@ -39,7 +40,7 @@ static int share(struct fm_cu_arena *a, const struct fm_cu_block *b, struct fm_c
 {
 	struct fm_cu_chunk *chunk[FM_CU_SHARED_MOST];
 	unsigned n;
-	int rc = chunks_of(a, b->at, b->size, chunk, &n);
+	int rc = chunks_of(a, b->at, b->size, true, chunk, &n);
 
 	if (rc)
 		return rc;
@@ -57,6 +58,18 @@ static int share(struct fm_cu_arena *a, const struct fm_cu_block *b, struct fm_c
 	while (shared->n)
 		close(shared->part[--shared->n].fd);
 	return -EIO;
+}
+
+bool fm_cu_arena_could_share(struct fm_cu_arena *a, const struct fm_cu_block *b)
+{
+	struct fm_cu_chunk *chunk[FM_CU_SHARED_MOST];
+	unsigned n;
+	bool could;
+
+	pthread_mutex_lock(&a->lock);
+	could = a->handle_types && !chunks_of(a, b->at, b->size, false, chunk, &n);
+	pthread_mutex_unlock(&a->lock);
+	return could;
 }
 
 int fm_cu_arena_share(

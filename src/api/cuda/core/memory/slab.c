@@ -9,6 +9,7 @@
 #include "api/cuda/core/tune.h"
 #include "arena_internal.h"
 #include "base/util.h"
+#include "want.h"
 #include <errno.h>
 
 /* --- spares --- */
@@ -50,6 +51,13 @@ bool fm_cu_spare_keep(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 /* --- chunks --- */
 
+void fm_cu_chunk_enter(
+	struct fm_cu_arena *a, const struct fm_cu_chunk *pages, struct fm_cu_chunk *c)
+{
+	for (uint32_t i = 0; i < pages->pages; i++)
+		a->chunk_of[pages->page + i] = c;
+}
+
 static int claim(struct fm_cu_arena *a, uint64_t bytes)
 {
 	int rc = a->use.claim(a->use.cookie, bytes, a->stays);
@@ -76,8 +84,10 @@ static struct fm_cu_chunk *new_chunk(struct fm_cu_arena *a, uint32_t page, uint3
 	c->slab = slab;
 	c->of = of;
 	c->stays = a->stays;
+	c->number = c->made_as = fm_cu_block_ids(1);
 	c->used = slab ? 0 : fm_cu_run_mask(0, pages);
 	fm_list_add_tail(&a->chunks, &c->all);
+	fm_cu_chunk_enter(a, c, c);
 	if (slab)
 		a->slab_pages += pages;
 	*rc = full ? -ENOMEM : fm_cu_chunk_map(a, c);
@@ -108,6 +118,7 @@ void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	if (!c->slab)
 		a->slab_pages += c->pages;
 	c->slab = true;
+	fm_cu_want_gone(a, c, UINT64_MAX);
 	c->used = 0;
 	fm_cu_chunk_let_go(a, c);
 	c->away = false;
@@ -117,6 +128,7 @@ void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	if (!c->lost)
 		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), c->stays);
 	a->slab_pages -= c->pages;
+	fm_cu_chunk_enter(a, c, NULL);
 	fm_list_del(&c->all);
 	fm_cu_places_give(&a->places, c->page, c->pages);
 	free(c->digests);
@@ -169,28 +181,34 @@ static struct fm_cu_chunk *take_from_any(
 	return NULL;
 }
 
-int fm_cu_slab_take(struct fm_cu_arena *a, unsigned n, struct fm_cu_chunk **slab, uint32_t *page)
+int fm_cu_slab_take(struct fm_cu_arena *a, unsigned n, uint32_t *page)
 {
 	unsigned pages = grown(a, n);
+	struct fm_cu_chunk *slab;
 	int rc;
 
-	*slab = take_from_any(a, false, n, page);
-	if (!*slab && a->borrows)
-		*slab = take_from_any(a, true, n, page);
-	if (*slab)
+	if (take_from_any(a, false, n, page) || (a->borrows && take_from_any(a, true, n, page)))
 		return 0;
-	*slab = new_slab(a, pages, &rc);
-	if (!*slab && pages > n)
-		*slab = new_slab(a, n, &rc);
-	if (!*slab)
+	slab = new_slab(a, pages, &rc);
+	if (!slab && pages > n)
+		slab = new_slab(a, n, &rc);
+	if (!slab)
 		return rc;
-	take_from(*slab, n, page);
+	take_from(slab, n, page);
 	return 0;
 }
 
-void fm_cu_slab_give(struct fm_cu_arena *a, struct fm_cu_chunk *slab, uint32_t page, unsigned n)
+void fm_cu_pages_give(struct fm_cu_arena *a, uint32_t page, uint32_t n)
 {
-	slab->used &= ~fm_cu_run_mask(page - slab->page, n);
-	if (!slab->used)
-		fm_cu_chunk_end(a, slab);
+	for (uint32_t end = page + n, next; page < end; page = next) {
+		struct fm_cu_chunk *c = a->chunk_of[page];
+		uint64_t gone;
+
+		next = FM_MIN(c->page + c->pages, end);
+		gone = fm_cu_run_mask(page - c->page, next - page);
+		fm_cu_want_gone(a, c, gone);
+		c->used &= ~gone;
+		if (!c->used)
+			fm_cu_chunk_end(a, c);
+	}
 }

@@ -6,6 +6,7 @@
  */
 #include "arena_internal.h"
 #include "base/util.h"
+#include "want.h"
 #include <errno.h>
 
 unsigned fm_cu_small_class(size_t size, unsigned *each)
@@ -28,7 +29,7 @@ static struct fm_cu_small *new_page(struct fm_cu_arena *a, unsigned each, int *r
 	unsigned n = (unsigned)(FM_CU_PAGE / each);
 	struct fm_cu_small *s = calloc(1, sizeof(*s) + n * sizeof(s->size[0]));
 
-	*rc = s ? fm_cu_slab_take(a, 1, &s->slab, &s->page) : -ENOMEM;
+	*rc = s ? fm_cu_slab_take(a, 1, &s->page) : -ENOMEM;
 	if (*rc) {
 		free(s);
 		return NULL;
@@ -53,12 +54,12 @@ static unsigned first_free(const struct fm_cu_small *s)
 }
 
 /* Where the slab is away the page has no room until it is back. */
-static struct fm_cu_small *with_room(struct fm_list *class)
+static struct fm_cu_small *with_room(struct fm_cu_arena *a, struct fm_list *class)
 {
 	struct fm_cu_small *s;
 
 	fm_list_each (s, class, with_room)
-		if (fm_cu_chunk_here(s->slab))
+		if (fm_cu_chunk_here(a->chunk_of[s->page]))
 			return s;
 	return NULL;
 }
@@ -67,7 +68,7 @@ int fm_cu_small_take(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
 {
 	unsigned each, i;
 	struct fm_list *class = &a->small[fm_cu_small_class(size, &each)];
-	struct fm_cu_small *s = with_room(class);
+	struct fm_cu_small *s = with_room(a, class);
 	int rc;
 
 	if (!s) {
@@ -105,18 +106,19 @@ int fm_cu_small_give(struct fm_cu_arena *a, struct fm_cu_small *s, CUdeviceptr a
 	fm_list_del(&s->with_room);
 	a->table[s->page] = 0;
 	fm_touch_gone(&a->touch, s->page, 1);
-	fm_cu_slab_give(a, s->slab, s->page, 1);
+	fm_cu_pages_give(a, s->page, 1);
 	free(s);
 	return 0;
 }
 
-bool fm_cu_small_find(const struct fm_cu_small *s, CUdeviceptr p, struct fm_cu_block *block)
+bool fm_cu_small_find(const struct fm_cu_arena *a, const struct fm_cu_small *s, CUdeviceptr p,
+	struct fm_cu_block *block)
 {
 	unsigned i = (unsigned)((p - s->at) / s->each);
 
 	if (!is_taken(s, i) || p - s->at - (CUdeviceptr)i * s->each >= s->size[i])
 		return false;
-	*block = (struct fm_cu_block){
-		s->at + (CUdeviceptr)i * s->each, s->size[i], s->id + i, s->slab->stays};
+	*block = (struct fm_cu_block){s->at + (CUdeviceptr)i * s->each, s->size[i], s->id + i,
+		fm_cu_chunk_fixed(a->chunk_of[s->page])};
 	return true;
 }

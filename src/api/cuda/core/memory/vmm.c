@@ -2,6 +2,7 @@
 #include "vmm.h"
 #include "arena_internal.h"
 #include "base/util.h"
+#include "want.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
  * cards; what it is used for; nothing. */
 bool fm_cu_vmm_able(const struct fm_cu_memory_kind *kind, size_t size)
 {
-	static const unsigned char known[8] = {[1] = 1};
+	static const unsigned char known[8] = {[FM_CU_MEMORY_CARDS] = 1};
 
 	for (unsigned i = 0; i < sizeof(known); i++)
 		if (kind->flags[i] & ~known[i])
@@ -100,8 +101,10 @@ int fm_cu_vmm_pin(struct fm_cu_vmm *v, unsigned reason, bool borrowed, uint64_t 
 		if (!fm_cu_chunk_here(v->chunk[i]) || (v->chunk[i]->borrowed && !borrowed))
 			rc = -EBUSY;
 	for (unsigned i = 0; i < v->n && !rc; i++) {
+		fm_cu_want_fixed(v->a, v->chunk[i]);
 		*bytes += v->chunk[i]->stays ? 0 : fm_cu_chunk_size(v->chunk[i]);
 		v->chunk[i]->stays = v->chunk[i]->stays ? v->chunk[i]->stays : reason;
+		v->chunk[i]->stays_held = false;
 	}
 	pthread_mutex_unlock(&v->a->lock);
 	return rc;

@@ -322,6 +322,8 @@ fm_cu_result cuGraphRetainUserObject(
 
 /* --- what is launched --- */
 
+#define LOADS(call) FM_CUDA_LOAD_WITH_ROOM(FM_CUDA_LOADING(NULL, call))
+
 /* The driver accepts no gates in a graph that the device launches. Then it is asked once more. The
  * result names the program's own nodes, so these must stay. */
 static bool without_gates(CUgraph graph, uint64_t flags, fm_cu_result rc)
@@ -330,10 +332,9 @@ static bool without_gates(CUgraph graph, uint64_t flags, fm_cu_result rc)
 	       make_bare(graph, true);
 }
 
-static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *exec, CUgraph graph,
-	uint64_t flags, fm_cu_result rc)
+static fm_cu_result instantiated(
+	const CUgraphExec *exec, CUgraph graph, uint64_t flags, fm_cu_result rc)
 {
-	fm_cuda_load_end(l, rc);
 	if (rc != FM_CU_SUCCESS)
 		return rc;
 	set(*exec, known(graph));
@@ -345,29 +346,24 @@ static fm_cu_result instantiated(struct fm_cuda_loading l, const CUgraphExec *ex
 fm_cu_result cuGraphInstantiate(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-
 	return instantiated(
-		l, exec, graph, 0, NEXT(cuGraphInstantiate, (exec, graph, node, log, size)));
+		exec, graph, 0, LOADS(NEXT(cuGraphInstantiate, (exec, graph, node, log, size))));
 }
 
 fm_cu_result cuGraphInstantiate_v2(
 	CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-
 	return instantiated(
-		l, exec, graph, 0, NEXT(cuGraphInstantiate_v2, (exec, graph, node, log, size)));
+		exec, graph, 0, LOADS(NEXT(cuGraphInstantiate_v2, (exec, graph, node, log, size))));
 }
 
 fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-	fm_cu_result rc = NEXT(cuGraphInstantiateWithFlags, (exec, graph, flags));
+	fm_cu_result rc = LOADS(NEXT(cuGraphInstantiateWithFlags, (exec, graph, flags)));
 
 	if (without_gates(graph, flags, rc))
-		rc = NEXT(cuGraphInstantiateWithFlags, (exec, graph, flags));
-	return instantiated(l, exec, graph, flags, rc);
+		rc = LOADS(NEXT(cuGraphInstantiateWithFlags, (exec, graph, flags)));
+	return instantiated(exec, graph, flags, rc);
 }
 
 /* The parameters begin with the flags, and the driver writes into what follows. */
@@ -379,12 +375,11 @@ static uint64_t flags_of(const struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how)
 static fm_cu_result with_params(CUgraphExec *exec, CUgraph graph,
 	struct CUDA_GRAPH_INSTANTIATE_PARAMS_st *how, enum fm_cuda_id id)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-	fm_cu_result rc = NEXT_AS(cuGraphInstantiateWithParams, id, (exec, graph, how));
+	fm_cu_result rc = LOADS(NEXT_AS(cuGraphInstantiateWithParams, id, (exec, graph, how)));
 
 	if (without_gates(graph, flags_of(how), rc))
-		rc = NEXT_AS(cuGraphInstantiateWithParams, id, (exec, graph, how));
-	return instantiated(l, exec, graph, flags_of(how), rc);
+		rc = LOADS(NEXT_AS(cuGraphInstantiateWithParams, id, (exec, graph, how)));
+	return instantiated(exec, graph, flags_of(how), rc);
 }
 
 fm_cu_result cuGraphInstantiateWithParams(

@@ -114,6 +114,7 @@ fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned 
 		return NEXT(symbol, CALL_ARGS(params)); \
 	}
 #define CODE_NAMES_BY_HAND(...)
+#define CODE_LOADS(...)
 #define CODE_(...) /* by hand: here, modules.c, stream.c */
 #define ON_code(symbol, per_thread, name, since, note, params, what, ...) \
 	CODE_##what(symbol, params, __VA_ARGS__)

@@ -9,6 +9,8 @@
  * A table of hashes has what was launched and what was loaded. Entries are forgotten when handles
  * may be used again, or when the table is full. The next launch then counts as a first one again.
  */
+#include "api/cuda/shim/memory/memory.h"
+#include "api/cuda/shim/sets.h"
 #include "guarded.h"
 
 #define KNOWN (1u << 13)
@@ -101,29 +103,30 @@ struct fm_cuda_loading fm_cuda_load_begin(const void *what)
 {
 	struct fm_cuda_loading l = {0};
 
-	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)) || fm_cu_inside)
+	if (fm_cu_inside || fm_cuda_enqueues ||
+		FM_LIKELY(!atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed) &&
+			  !atomic_load_explicit(&fm_cuda_sets_live, memory_order_relaxed)))
 		return l;
 	l.what = what;
 	l.ctx = fm_cuda_current();
-	if (!what || !is_known(hash(l.ctx, what, LOADED)))
+	l.waits = !what || !is_known(hash(l.ctx, what, LOADED));
+	if (l.waits)
 		l.turnstile = fm_cuda_wait_begin(NULL);
 	return l;
 }
 
 void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc)
 {
-	fm_cu_wait_end(l.turnstile);
+	if (l.waits)
+		fm_cuda_wait_end(l.turnstile);
 	if (l.turnstile && l.what && rc == FM_CU_SUCCESS)
 		add(hash(l.ctx, l.what, LOADED));
 }
 
-#define ON_load(symbol, per_thread, name, since, note, params, what) \
-	fm_cu_result symbol CALL_PARAMS(params)                      \
-	{                                                            \
-		struct fm_cuda_loading l = fm_cuda_load_begin(what); \
-		fm_cu_result rc = NEXT(symbol, CALL_ARGS(params));   \
-                                                                     \
-		fm_cuda_load_end(l, rc);                             \
-		return rc;                                           \
+#define ON_load(symbol, per_thread, name, since, note, params, what)             \
+	fm_cu_result symbol CALL_PARAMS(params)                                  \
+	{                                                                        \
+		return FM_CUDA_LOAD_WITH_ROOM(                                   \
+			FM_CUDA_LOADING(what, NEXT(symbol, CALL_ARGS(params)))); \
 	}
 #include "api/cuda/calls.def"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "guarded.h"
 #include "api/cuda/shim/managed/managed.h"
+#include "api/cuda/shim/sets.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
 #include "xqueue/rest.h"
@@ -30,7 +31,7 @@ void fm_cuda_guard_wish(struct fm_cuda_queue *q)
 
 static bool has_room(struct fm_cuda_queue *q, unsigned more)
 {
-	if (fm_cu_channels_left(fm_xq_at_work(q->xq) + more))
+	if (fm_cu_channels_left(fm_xq_at_work(q->xq) + fm_cuda_sets_channels() + more))
 		return true;
 	fm_xq_crowded(q->xq);
 	return false;
@@ -72,7 +73,7 @@ static unsigned max_unfenced(struct fm_cu_queue *hw)
 {
 	struct fm_cuda_queue *q = fm_container(hw, struct fm_cuda_queue, hw);
 
-	if (!fm_cu_channels_left(fm_xq_at_work(q->xq) + 1))
+	if (!fm_cu_channels_left(fm_xq_at_work(q->xq) + fm_cuda_sets_channels() + 1))
 		return 0;
 	return FM_MIN(FM_CU_UNFENCED_MOST, ahead(q) / 2);
 }
@@ -84,6 +85,7 @@ void fm_cuda_guard_made(struct fm_cuda_queue *q)
 	if (q->xq) {
 		q->hw.has_room = has_room_to_stop;
 		q->hw.max_unfenced = max_unfenced;
+		q->hw.pad_green = fm_cuda_pad_green;
 		atomic_store(&q->xq->stops_alone, q->bound);
 		atomic_fetch_add(&q->awaits, 1); /* this is not known */
 		atomic_fetch_add(&guards, 1);
@@ -434,6 +436,7 @@ struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
 {
 	struct fm_cu_turnstile *t = NULL;
 
+	fm_cuda_sets_leave();
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
 		await_ends(ctx);
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
@@ -442,8 +445,15 @@ struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
 	return t;
 }
 
+void fm_cuda_wait_end(struct fm_cu_turnstile *t)
+{
+	fm_cu_wait_end(t);
+	fm_cuda_sets_stay();
+}
+
 bool fm_cuda_wait_begin_all(void)
 {
+	fm_cuda_sets_leave();
 	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
 		return false;
 	await_ends(NULL);
@@ -455,6 +465,7 @@ void fm_cuda_wait_end_all(bool begun)
 {
 	if (begun)
 		fm_cu_wait_end_all();
+	fm_cuda_sets_stay();
 }
 
 /* --- what waits for a thread of the program's --- */
@@ -524,8 +535,11 @@ FM_HOT enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstr
 		return way;
 	}
 	/* Going on takes calls to the driver, and a call of the program's that waits for the device
-	 * in the driver may keep ours waiting. So a stopped queue makes none. */
-	if (FM_UNLIKELY(!fm_xq_may_run(q->xq)))
+	 * in the driver may keep ours waiting. So a stopped queue makes none. If all that was
+	 * launched has finished, one launch is made: a queue without work is never let go on, and
+	 * what has the device may wait for this very thread. */
+	if (FM_UNLIKELY(!fm_xq_may_run(q->xq)) && !fm_xq_is_padding(q->xq) &&
+		fm_slot_pending(q->xq->slot))
 		fm_xq_await_gates(q->xq);
 	if (*first)
 		way = wait_first(q);
@@ -536,9 +550,32 @@ FM_HOT enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstr
 	return way;
 }
 
+/* The queue may be let past each gate that is put, but seldom twice. */
+#define GATES_MOST 8
+static FM_COLD void heavy_in_order(struct fm_cuda_queue *q)
+{
+	for (unsigned i = 0; i < GATES_MOST && fm_cu_guard_heavy(q->hw.guard); i++)
+		fm_xq_gate_in_order(q->xq);
+}
+
+FM_COLD void fm_cuda_guard_heavy(struct fm_cuda_queue *q)
+{
+	fm_xq_order_take(q->xq);
+	heavy_in_order(q);
+	fm_xq_order_give(q->xq);
+}
+
 FM_HOT void fm_cuda_guard_pass(struct fm_cuda_queue *q)
 {
 	fm_xq_cover_in_order(q->xq);
+	fm_xq_order_give(q->xq);
+}
+
+void fm_cuda_guard_pass_heavy(struct fm_cuda_queue *q)
+{
+	fm_xq_cover_in_order(q->xq);
+	if (FM_UNLIKELY(fm_cuda_may_pad(q)))
+		heavy_in_order(q);
 	fm_xq_order_give(q->xq);
 }
 

@@ -4,6 +4,7 @@
  * it could take them for ended although they are not (docs/cuda-guardian.md).
  */
 #pragma once
+#include "api/cuda/core/guard/guard_pad.h"
 #include "api/cuda/shim/shim.h"
 #include "modules.h"
 
@@ -81,6 +82,7 @@ FM_COLD enum fm_cuda_call_kind fm_cuda_copy_enter(
 /* Around a call that may wait for all of the device, or that ends something that launches need when
  * they are made again. For one context, and for all. */
 struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx);
+void fm_cuda_wait_end(struct fm_cu_turnstile *t); /* follows it in any case */
 bool fm_cuda_wait_begin_all(void);
 void fm_cuda_wait_end_all(bool begun);
 
@@ -126,9 +128,18 @@ struct fm_cuda_loading {
 	CUcontext ctx;
 	const void *what;
 	struct fm_cu_turnstile *turnstile;
+	bool waits; /* fm_cuda_wait_end() must follow */
 };
 FM_COLD struct fm_cuda_loading fm_cuda_load_begin(const void *what);
 FM_COLD void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
+#define FM_CUDA_LOADING(what, call)                                         \
+	({                                                                  \
+		struct fm_cuda_loading loading_ = fm_cuda_load_begin(what); \
+		fm_cu_result is_ = (call);                                  \
+                                                                            \
+		fm_cuda_load_end(loading_, is_);                            \
+		is_;                                                        \
+	})
 
 /* --- launches: around fm_xq_begin() and fm_xq_end() --- */
 
@@ -137,8 +148,17 @@ FM_COLD void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
  * fm_cuda_first_launched() must follow, before fm_cuda_way_end(). */
 enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
 	const void *what, const struct fm_cuda_kernel *kernel, bool *first);
-/* The launch is not guarded: places a gate if it needs one, and gives the order back. */
+/* The launch is not guarded: places a gate if it needs one, and gives the order back. The second is
+ * for all but copies and fills: it is a kernel, or may wait for something, so that a queue that
+ * pads must not come to it. */
 void fm_cuda_guard_pass(struct fm_cuda_queue *q);
+void fm_cuda_guard_pass_heavy(struct fm_cuda_queue *q);
+/* Such a thing is about to be put into a queue that may pad; the order is not held. */
+FM_COLD void fm_cuda_guard_heavy(struct fm_cuda_queue *q);
+static inline bool fm_cuda_may_pad(const struct fm_cuda_queue *q)
+{
+	return q->hw.guard && fm_cu_guard_numbered(q->hw.guard);
+}
 /* True: the launch is guarded. Then `a` has our parameters, and fm_cuda_guard_leave() must follow,
  * after fm_xq_end(). */
 bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,

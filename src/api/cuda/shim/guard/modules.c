@@ -4,6 +4,8 @@
  * does not take that one. From then on the program has handles of the driver, as it would without
  * us.
  */
+#include "api/cuda/shim/managed/templates.h"
+#include "api/cuda/shim/memory/memory.h"
 #include "code.h"
 #include "guarded.h"
 #include <string.h>
@@ -110,7 +112,7 @@ static bool load_ours(const struct load *l, struct fm_cuda_code *c)
 	return false;
 }
 
-static fm_cu_result load(const struct load *l)
+static fm_cu_result load_once(const struct load *l)
 {
 	struct fm_cuda_code *c = make(l);
 	struct fm_cuda_loading waits = fm_cuda_load_begin(NULL);
@@ -122,7 +124,25 @@ static fm_cu_result load(const struct load *l)
 			fm_cuda_code_free(c);
 	}
 	fm_cuda_load_end(waits, rc);
+	if (!rc && l->handle)
+		fm_cuda_templates_loaded(handle_of(l), l->library, l->image, l->path);
 	return rc;
+}
+
+/* What the driver has written into options of the first attempt would be read by the next. */
+static fm_cu_result load(const struct load *l)
+{
+	void *values[JIT_OPTIONS];
+	bool some = l->n_jit && l->n_jit <= JIT_OPTIONS && l->jit_values;
+	size_t bytes = some ? l->n_jit * sizeof(*values) : 0;
+
+	if (some)
+		memcpy(values, l->jit_values, bytes);
+	return FM_CUDA_LOAD_WITH_ROOM(({
+		if (some)
+			memcpy(l->jit_values, values, bytes);
+		load_once(l);
+	}));
 }
 
 static fm_cu_result call_data(const struct load *l, const void *image)
@@ -244,10 +264,9 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 
 fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-	fm_cu_result rc = NEXT(cuModuleGetFunction, (f, module, name));
+	fm_cu_result rc = FM_CUDA_LOAD_WITH_ROOM(
+		FM_CUDA_LOADING(NULL, NEXT(cuModuleGetFunction, (f, module, name))));
 
-	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_function(module, false, name, *f);
 	return rc;
@@ -300,10 +319,9 @@ fm_cu_result cuLibraryEnumerateKernels(CUkernel *k, unsigned n, CUlibrary librar
 
 fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(NULL);
-	fm_cu_result rc = NEXT(cuLibraryGetModule, (module, library));
+	fm_cu_result rc = FM_CUDA_LOAD_WITH_ROOM(
+		FM_CUDA_LOADING(NULL, NEXT(cuLibraryGetModule, (module, library))));
 
-	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_module(library, *module);
 	return rc;
@@ -311,10 +329,9 @@ fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
 
 fm_cu_result cuKernelGetFunction(CUfunction *f, CUkernel k)
 {
-	struct fm_cuda_loading l = fm_cuda_load_begin(k);
-	fm_cu_result rc = NEXT(cuKernelGetFunction, (f, k));
+	fm_cu_result rc =
+		FM_CUDA_LOAD_WITH_ROOM(FM_CUDA_LOADING(k, NEXT(cuKernelGetFunction, (f, k))));
 
-	fm_cuda_load_end(l, rc);
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_kernel_function(k, *f);
 	return rc;

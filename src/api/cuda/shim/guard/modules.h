@@ -5,7 +5,7 @@
  * whatever its path; a stop word of address 0 means that the launch is not guarded.
  */
 #pragma once
-#include "api/cuda/shim/types.h"
+#include "api/cuda/core/types.h"
 #include "args.h"
 #include <stdatomic.h>
 

@@ -96,17 +96,19 @@ static bool is_staged_late(uintptr_t src, size_t n)
 #define HOST_OF_OPS(list, n)      of_ops(list, n)
 
 /* What is in front of the call, in its own stream. The stream may wait for this very thread, so
- * only the time counts in which nothing of ours holds it. */
+ * this ends: only the time counts in which nothing of ours holds it, and it does not move. */
 static void await_what_is_before(struct fm_cuda_queue *q, CUstream stream)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_WAIT_LOOK};
 	const struct fm_cu_driver *cu = q->hw.cu;
-	uint64_t now = fm_now(), open = 0;
+	uint64_t now = fm_now(), open = 0, moved = 0;
 
 	for (unsigned looks = 0; open < FM_CU_COPY_IDLE_MOST; looks++) {
 		bool runs = fm_xq_may_run(q->xq);
-		uint64_t since = now;
+		uint64_t since = now, done = atomic_load(&q->xq->slot->progress) >> 1;
 
+		open = done == moved ? open : 0;
+		moved = done;
 		if (!cu->stream_query || cu->stream_query(stream) != FM_CU_ERROR_NOT_READY)
 			return;
 		if (looks < FM_CU_WAIT_LOOKS)
@@ -157,6 +159,20 @@ static bool waits_for_end(const char *name)
 	return !strstr(name, "Async") && strncmp(name, "cuMemcpy", 8) == 0;
 }
 
+/* Is it a call that the program has asked to return at its end alone? */
+static bool syncs(const char *name)
+{
+	return FM_UNLIKELY(atomic_load_explicit(&fm_cuda_managed_syncs, memory_order_relaxed)) &&
+	       fm_cu_inside == 1 && !strstr(name, "Async") && !atomic_load(&fm_cu_captures);
+}
+
+static FM_COLD fm_cu_result sync_behind(CUstream stream)
+{
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+
+	return cu && cu->stream_synchronize ? cu->stream_synchronize(stream) : FM_CU_SUCCESS;
+}
+
 #define ON_work(symbol, per_thread, name, since, note, params, stream, key, waits, ...)            \
 	static fm_cu_result outside_##symbol CALL_PARAMS(params)                                   \
 	{                                                                                          \
@@ -165,9 +181,12 @@ static bool waits_for_end(const char *name)
                                                                                                    \
 		if (key_waits(key))                                                                \
 			come_in(fm_cuda_stream(stream, per_thread),                                \
-				(waits) || waits_for_end(#symbol) || HOST(__VA_ARGS__));           \
+				(waits) || waits_for_end(#symbol) || syncs(#symbol) ||             \
+					HOST(__VA_ARGS__));                                        \
 		naming = fm_cuda_naming_begin();                                                   \
 		rc = ((__typeof__(&symbol))atomic_load(&real[FM_CUDA_##symbol]))CALL_ARGS(params); \
+		if (!rc && syncs(#symbol))                                                         \
+			rc = sync_behind(fm_cuda_stream(stream, per_thread));                      \
 		fm_cuda_naming_end(naming);                                                        \
 		return rc;                                                                         \
 	}
@@ -182,6 +201,7 @@ static bool waits_for_end(const char *name)
 /* By the facts of the table. */
 #define IF_(...)
 #define IF_MAP(...)
+#define IF_LOADS(...)
 #define IF_NAMES(f, ...)                                           f(__VA_ARGS__)
 #define IF_NAMES_BY_HAND(f, ...)                                   f(__VA_ARGS__)
 #define IF_KERNEL_NODE(f, ...)                                     f(__VA_ARGS__)

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "guarded.h"
+#include "predict/template.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -187,6 +188,30 @@ static int read_file(const char *path, char **data, size_t *size)
 	to[got] = 0;
 	*data = fm_take_ptr(to);
 	return 0;
+}
+
+static bool image_id(const void *image, size_t size, bool library, char id[FM_IMAGE_ID])
+{
+	unsigned sm = wanted_sm(library);
+	const void *part;
+	size_t n;
+
+	if (!size)
+		size = fm_image_extent(&image);
+	if (!sm || !size || fm_image_part(image, size, sm, &part, &n))
+		return false;
+	fm_image_id(id, part, n);
+	return true;
+}
+
+bool fm_cuda_image_id(const void *image, const char *path, bool library, char id[FM_IMAGE_ID])
+{
+	FM_CLEAN_FREE char *data = NULL;
+	size_t size = 0;
+
+	if (path && read_file(path, &data, &size))
+		return false;
+	return (data || image) && image_id(data ? data : image, size, library, id);
 }
 
 enum fm_image_why fm_cuda_rewrite_file(const char *path, bool library, struct fm_image *out)

@@ -10,3 +10,7 @@ enum fm_image_why fm_cuda_rewrite(
 /* How long all calls have taken together. */
 uint64_t fm_cuda_rewrite_ns(void);
 enum fm_image_why fm_cuda_rewrite_file(const char *path, bool library, struct fm_image *out);
+
+/* The name of an image, or of a file, as templates have it (predict/template.h). False: it is not
+ * understood, or not made for the device. */
+bool fm_cuda_image_id(const void *image, const char *path, bool library, char id[33]);

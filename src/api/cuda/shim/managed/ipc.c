@@ -254,7 +254,7 @@ static bool is_listening(void)
 		owner.dev = is.st_dev;
 		owner.ino = is.st_ino;
 	}
-	if (bind(fd, (struct sockaddr *)&a, address_of(name, &a)) || listen(fd, 64) ||
+	if (bind(fd, (struct sockaddr *)&a, address_of(name, &a)) || listen(fd, SOMAXCONN) ||
 		!start_thread(fd)) {
 		close(fd);
 		return false;
@@ -323,6 +323,13 @@ static bool can_share(struct fm_cuda_managed *m, const struct fm_cu_block *b)
 	return !rc;
 }
 
+/* It comes in first, and is not pinned in vain. */
+static bool could_share(struct fm_cuda_managed *m, const struct fm_cu_block *b)
+{
+	return b->size <= FM_CU_SHARED_BYTES &&
+	       FM_CUDA_NAMING(fm_cu_arena_could_share(atomic_load(&m->arena), b));
+}
+
 /* Of pools and of what the program has mapped the driver has no handles either. */
 fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
 {
@@ -337,8 +344,7 @@ fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
 	if (!m || !handle || !block.size || fm_cuda_async_find(block.at, &size, &pool))
 		return NEXT(cuIpcGetMemHandle, (handle, p));
 	forget_gone();
-	if (fm_cu_arena_shares(atomic_load(&m->arena)) &&
-		block.size <= (FM_CU_SHARED_MOST - 1) * ((size_t)128 << 20)) {
+	if (could_share(m, &block)) {
 		fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
 		can = can_share(m, &block);
 		pthread_mutex_lock(&owner.lock);
@@ -370,7 +376,7 @@ struct opened {
 };
 
 static struct {
-	pthread_mutex_t lock; /* also over the question to the owner */
+	pthread_mutex_t lock; /* not over the question to the owner, which may take its time */
 	struct opened *all;
 	_Atomic bool any; /* there is, or was, one */
 } user = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -469,23 +475,54 @@ static fm_cu_result map_all(
 }
 
 /* Lock held. */
-static fm_cu_result open_new(
-	const struct token *t, const struct fm_cuda_mem_at *here, struct opened *o)
+static struct opened *find_opened(const struct token *t, CUdevice dev)
 {
-	struct fm_cu_shared s;
-	fm_cu_result rc = FM_CU_ERROR_INVALID_VALUE;
+	struct opened *o = user.all;
 
-	o->dev = here->dev;
+	while (o && (memcmp(o->secret, t->secret, sizeof(o->secret)) || o->dev != dev))
+		o = o->next;
+	return o;
+}
+
+/* Lock held. */
+static fm_cu_result map_new(
+	const struct token *t, CUdevice dev, const struct fm_cu_shared *s, struct opened **opened)
+{
+	struct opened *o = calloc(1, sizeof(*o));
+	fm_cu_result rc;
+
+	if (!o)
+		return FM_CU_ERROR_OUT_OF_MEMORY;
+	o->dev = dev;
 	memcpy(o->secret, t->secret, sizeof(o->secret));
-	if (ask(t, &s))
-		rc = map_all(fm_cuda_driver(), o, &s);
-	while (s.n)
-		close(s.part[--s.n].fd);
-	if (rc)
+	rc = map_all(fm_cuda_driver(), o, s);
+	if (rc) {
+		free(o);
 		return rc;
+	}
 	o->next = user.all;
 	user.all = o;
 	atomic_store(&user.any, true);
+	*opened = o;
+	return rc;
+}
+
+/* Lock held, which is given up while the owner is asked; another thread may have opened it since.
+ */
+static fm_cu_result open_new(const struct token *t, CUdevice dev, struct opened **opened)
+{
+	struct fm_cu_shared s;
+	fm_cu_result rc = FM_CU_SUCCESS;
+	bool answered;
+
+	pthread_mutex_unlock(&user.lock);
+	answered = ask(t, &s);
+	pthread_mutex_lock(&user.lock);
+	*opened = find_opened(t, dev);
+	if (!*opened)
+		rc = answered ? map_new(t, dev, &s, opened) : FM_CU_ERROR_INVALID_VALUE;
+	while (s.n)
+		close(s.part[--s.n].fd);
 	return rc;
 }
 
@@ -510,19 +547,13 @@ static fm_cu_result open_handle(CUdeviceptr *ptr, const struct token *t)
 	if (is_own(t))
 		return ANOTHER_PROCESSES;
 	pthread_mutex_lock(&user.lock);
-	for (o = user.all; o; o = o->next)
-		if (!memcmp(o->secret, t->secret, sizeof(o->secret)) && o->dev == here.dev)
-			break;
-	if (!o) {
-		o = calloc(1, sizeof(*o));
-		rc = o ? open_new(t, &here, o) : FM_CU_ERROR_OUT_OF_MEMORY;
-	}
+	o = find_opened(t, here.dev);
+	if (!o)
+		rc = open_new(t, here.dev, &o);
 	if (!rc) {
 		o->refs++;
 		*ptr = o->at;
 		fm_cuda_mem_opened(o->at, o->size);
-	} else {
-		free(o);
 	}
 	pthread_mutex_unlock(&user.lock);
 	return rc;

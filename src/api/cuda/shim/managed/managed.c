@@ -2,9 +2,12 @@
 /* Allocations of managed memory, and what ends with what. */
 #include "api/cuda/core/memory/able.h"
 #include "api/cuda/shim/guard/guarded.h"
+#include "api/cuda/shim/sets.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
+#include "base/pci.h"
 #include "named.h"
+#include "registered.h"
 #include "trace/trace.h"
 #include "xqueue/link.h"
 #include "xqueue/rest.h"
@@ -34,9 +37,7 @@ static void look(void)
 	const char *said = secure_getenv("FERMATA_MEMORY");
 
 	wished = said && *said && strcmp(said, "0") != 0 && !fm_client_switched_off();
-	if (wished && fm_cu_memory_ranks())
-		refusal = FM_MEM_REFUSED_RANKS;
-	else if (wished && fm_cuda_managed_tools())
+	if (wished && fm_cuda_managed_tools())
 		refusal = FM_MEM_REFUSED_TOOL;
 }
 
@@ -96,6 +97,16 @@ void fm_cuda_managed_forget_trouble(void)
 	fm_cuda_managed_each(forget_one, NULL);
 }
 
+/* Lock held. */
+static bool any_borrows(void)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < atomic_load(&all.reached); i++)
+		any |= all.device[i].borrows;
+	return any;
+}
+
 void fm_cuda_managed_tell(struct fm_cuda_managed *m)
 {
 	struct fm_client *c = fm_shim_has_client();
@@ -110,9 +121,10 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m)
 	atomic_store(&d->host, s.host);
 	if (atomic_exchange(&d->mapped, s.borrowed) != s.borrowed)
 		FM_TRACE(memory_mapped, fm_now(), FM_TRACE_NO_SLOT, 0, s.borrowed, s.here, 0);
-	if (s.borrowed)
-		atomic_store(&fm_cuda_managed_mapped, true);
+	m->borrows = s.borrowed;
+	atomic_store(&fm_cuda_managed_mapped, any_borrows());
 	atomic_store(&d->grain, s.grain);
+	atomic_store(&d->host_strayed, s.strayed);
 	pthread_mutex_unlock(&all.lock);
 }
 
@@ -143,6 +155,36 @@ static void unclaim(void *arg, uint64_t bytes, unsigned pinned)
 		pinned ? (enum fm_mem_kind)pinned : FM_MEM_MOVABLE, -(int64_t)bytes);
 }
 
+static void recount(void *arg, uint64_t bytes, unsigned from, unsigned to)
+{
+	struct fm_cuda_managed *m = arg;
+	enum fm_mem_kind was = from ? (enum fm_mem_kind)from : FM_MEM_MOVABLE;
+
+	fm_account_change(fm_shim_has_client(), m->row, was,
+		to ? (enum fm_mem_kind)to : FM_MEM_MOVABLE, bytes);
+}
+
+static void unkept(void *arg, uint64_t bytes)
+{
+	struct fm_cuda_managed *m = arg;
+
+	fm_account_unkeep(fm_shim_has_client(), m->row, bytes);
+}
+
+static bool host_take(void *arg, uint64_t bytes)
+{
+	struct fm_cuda_managed *m = arg;
+
+	return fm_account_host(fm_shim_has_client(), m->row, bytes);
+}
+
+static uint64_t host_may(void *arg)
+{
+	struct fm_cuda_managed *m = arg;
+
+	return fm_account_host_may(fm_shim_has_client(), m->row);
+}
+
 /* --- arenas --- */
 
 void fm_cuda_managed_each(void (*fn)(struct fm_cuda_managed *m, void *arg), void *arg)
@@ -169,11 +211,20 @@ static bool keeps(void)
 	return !said || strcmp(said, "0") != 0;
 }
 
+static int node_of(const struct fm_cu_driver *cu, CUdevice dev)
+{
+	char bus[FM_BUS_MAX];
+
+	fm_cu_device_bus_of(cu, dev, bus, sizeof(bus));
+	return fm_pci_node(bus);
+}
+
 /* Lock held. */
 static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *at, bool kept)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	const struct fm_cu_arena_use use = {claim, unclaim, m, fm_cu_memory_host_most(), kept};
+	const struct fm_cu_arena_use use = {claim, unclaim, m, fm_cu_memory_host_most(), kept,
+		recount, unkept, host_take, host_may, node_of(cu, at->dev)};
 	struct fm_cu_arena *a = NULL;
 
 	m->dev = at->dev;
@@ -237,7 +288,7 @@ static FM_COLD void make_ready(struct fm_cuda_managed *m, const struct fm_cuda_m
 		fm_cu_arena_context_is(a, at->ctx, kept);
 	pthread_mutex_unlock(&all.lock);
 	fm_rest_call_end(at->c, shard);
-	fm_cu_wait_end(t);
+	fm_cuda_wait_end(t);
 }
 
 /* The arena of the current context's device. NULL: what is allocated there is the driver's: the
@@ -298,7 +349,8 @@ static void give(struct fm_cuda_managed *m, CUdeviceptr at)
 }
 
 /* The driver returns when the context has finished what it has, and so do we: nothing uses the
- * block any more. */
+ * block any more. What stands in the streams of a set that is suspended runs before, as it does
+ * before calls of the driver's that free memory. */
 static fm_cu_result finish(struct fm_cuda_managed *m)
 {
 	const struct fm_cu_driver *cu = fm_cuda_driver();
@@ -310,7 +362,9 @@ static fm_cu_result finish(struct fm_cuda_managed *m)
 		rc = cu->ctx_push(ctx);
 	if (rc)
 		return rc;
+	fm_cuda_sets_leave();
 	rc = cuCtxSynchronize(); /* ours: it waits for gates outside the driver */
+	fm_cuda_sets_stay();
 	if (push)
 		cu->ctx_pop(&old);
 	return rc;
@@ -576,8 +630,9 @@ void fm_cuda_managed_context_gone(CUcontext ctx)
 	if (ctx)
 		fm_cuda_managed_each(one_gone, ctx);
 	if (ctx) {
+		fm_cuda_managed_peers_gone(ctx);
 		fm_cuda_async_context_gone(ctx);
-		fm_cuda_named_unloaded();
+		fm_cuda_named_unloaded(NULL);
 	}
 	if (ending)
 		fm_rest_call_end(fm_shim_has_client(), ending - 1);
@@ -595,11 +650,15 @@ void fm_cuda_managed_fork_child(void)
 		atomic_store(&all.device[i].arena, NULL);
 		atomic_store(&all.device[i].refused, false);
 		atomic_store(&all.device[i].smaller, false);
+		all.device[i].borrows = false;
 	}
 	fm_cuda_managed_peers_fork_child();
 	fm_cuda_named_fork_child();
 	fm_cuda_vmm_fork_child();
+	fm_cuda_multicast_fork_child();
+	fm_cuda_want_fork_child();
 	fm_cuda_async_fork_child();
 	fm_cuda_ipc_fork_child();
+	fm_cuda_registers_fork_child();
 	fm_cuda_mover_fork_child();
 }

@@ -10,7 +10,8 @@
  * Owns: the arenas, and the mover's thread (mover.c).
  *
  * Locks: `all.lock` (managed.c), while an arena is made; `moves.lock` (mover.c), while memory
- * moves; `vmm.calls` and `vmm.lock` (vmm.c), over what the program maps.
+ * moves; `wants.lock` (want.c), while the program pins; `vmm.calls` and `vmm.lock` (vmm.c), over
+ * what the program maps; `bound.lock` (multicast.c), over what is bound.
  *
  * Threads: any thread of the program; the agent, which wakes the mover; the mover.
  *
@@ -38,6 +39,7 @@ struct fm_cuda_managed {
 	/* The daemon counts the device as smaller than it is, and it was full: what the driver says
 	 * is free is not for this program. */
 	_Atomic bool smaller;
+	bool borrows; /* some of it runs from the host, as was last told */
 };
 
 /* --- managed.c --- */
@@ -103,6 +105,8 @@ void fm_cuda_managed_named(enum fm_mem_kind why, const struct fm_cuda_pinner *by
 void fm_cuda_managed_pin(CUdeviceptr p, enum fm_mem_kind why, const struct fm_cuda_pinner *by);
 /* So many bytes do, as of now. */
 void fm_cuda_managed_pinned(struct fm_cuda_managed *m, enum fm_mem_kind why, uint64_t bytes);
+/* And so many do no more. */
+void fm_cuda_managed_unpinned(struct fm_cuda_managed *m, enum fm_mem_kind why, uint64_t bytes);
 /* So does all of it, also what is allocated later. */
 void fm_cuda_managed_pin_all(enum fm_mem_kind why);
 void fm_cuda_managed_pin_new(struct fm_cuda_managed *m); /* a new arena */
@@ -175,21 +179,55 @@ struct fm_cuda_mapped {
 	CUdevice dev;
 };
 bool fm_cuda_vmm_find(CUdeviceptr p, struct fm_cuda_mapped *m);
+/* The driver's handles of a part of such memory, which will not move again: pieces of it, in order,
+ * for the caller to free. It comes to the device first; what finds no room there within four
+ * seconds stays where it is with `anywhere', and is busy else. -ENOENT: the handle is none of ours;
+ * -EINVAL, -EBUSY, -ENOMEM. */
+#define FM_CUDA_PASSED_HOME 64 /* chunks of one handle that are asked for at a time */
+struct fm_cuda_passed {
+	CUmemGenericAllocationHandle handle;
+	size_t offset, size;
+};
+int fm_cuda_vmm_pass(CUmemGenericAllocationHandle handle, size_t offset, size_t size, bool anywhere,
+	struct fm_cuda_passed **list, unsigned *n, const struct fm_cuda_pinner *by);
 /* Whatever of it is in that range stays on the device from now on. */
 void fm_cuda_vmm_pin(
 	CUdeviceptr at, size_t size, enum fm_mem_kind why, const struct fm_cuda_pinner *by);
+/* What of a range of the program's the program has mapped, at its home in the arena. fn is called
+ * with a lock, and calls nothing here. */
+typedef void fm_cuda_piece_fn(struct fm_cuda_managed *m, CUdeviceptr at, size_t size, void *arg);
+void fm_cuda_vmm_each(CUdeviceptr at, size_t size, fm_cuda_piece_fn *fn, void *arg);
+/* As long as it is held (core/memory/hold.h). */
+struct fm_cu_holds;
+int fm_cuda_vmm_hold(CUdeviceptr at, size_t size, enum fm_mem_kind why, bool anywhere,
+	struct fm_cu_holds *h, const struct fm_cuda_pinner *by);
 void fm_cuda_vmm_fork_child(void);
+
+/* --- multicast.c --- */
+
+void fm_cuda_multicast_fork_child(void);
+/* The program has given a handle of the driver's back. */
+void fm_cuda_multicast_released(CUmemGenericAllocationHandle group);
+
+/* --- want.c: what the program says of its memory --- */
+
+void fm_cuda_want_fork_child(void);
 
 /* --- pointer.c --- */
 
 /* Opens a new arena to the devices that were to reach its context's memory. */
 void fm_cuda_managed_open(struct fm_cuda_managed *m);
+/* Another context may have that handle from now on. */
+void fm_cuda_managed_peers_gone(CUcontext ctx);
 void fm_cuda_managed_peers_fork_child(void);
 /* The memory of a device is opened to another, if it is managed. */
 void fm_cuda_managed_reached(CUdevice dev, CUdevice by);
 
 /* Is there any managed memory? Other programs pay for nothing but this look. */
 extern _Atomic bool fm_cuda_managed_any __attribute__((visibility("hidden")));
+
+/* Do copies and fills that no stream orders wait for their end? */
+extern _Atomic bool fm_cuda_managed_syncs __attribute__((visibility("hidden")));
 
 /* Has any of it ever run from the host? */
 extern _Atomic bool fm_cuda_managed_mapped __attribute__((visibility("hidden")));
@@ -246,6 +284,10 @@ static inline void fm_cuda_naming_end(unsigned begun)
 void fm_cuda_mover_look(struct fm_client *c);
 /* There is something new to look at. */
 void fm_cuda_mover_wake(void);
+/* The program expects its memory: what is out is asked to come in, as if a call waited for it. */
+void fm_cuda_mover_expect(void);
+/* The same; and what of it runs from the host comes to the device, if there is room. */
+void fm_cuda_want_home(CUdeviceptr at, size_t size);
 /* The context of that arena ends, and no move is under way in it from now on. */
 void fm_cuda_mover_context_ends(struct fm_cuda_managed *m);
 void fm_cuda_mover_fork_child(void);

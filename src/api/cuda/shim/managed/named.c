@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "named.h"
 #include "api/cuda/core/tune.h"
+#include "api/cuda/shim/memory/memory.h"
 #include "base/clock.h"
+#include "templates.h"
+#include "xqueue/early.h"
 #include <pthread.h>
 
 #define POINTER_MEMORY_TYPE 2  /* CU_POINTER_ATTRIBUTE_MEMORY_TYPE */
@@ -23,6 +26,8 @@ void fm_cuda_named_arena(struct fm_cuda_managed *m)
 	unsigned n = atomic_load(&named.n);
 
 	t->maps = &maps;
+	t->segment = &fm_early_number;
+	t->parts = fm_cuda_templates_boxes();
 	if (n == FM_CUDA_MEM_DEVICES)
 		return;
 	atomic_store(&named.of[n], t);
@@ -73,32 +78,54 @@ static void find_calls(void)
 
 /* The first launch of a function; a handle may be one of the driver's older or newer kind. The
  * driver may load the function for the answer, which a capture must not forbid. */
+/* What the driver says of a function's parameters: FM_CU_ERROR_INVALID_VALUE behind the last one.
+ */
+static fm_cu_result ask_for_params(CUfunction f, struct fm_shape_making *m)
+{
+	fm_cu_result (*param)(CUfunction, size_t, size_t *, size_t *);
+	const struct fm_cu_driver *cu = fm_cuda_driver();
+	const struct calls *c = &calls;
+	struct fm_layout layout = {0};
+	int mode = fm_cu_enter(cu);
+	size_t at, size, i = 0;
+	CUmodule module = NULL;
+	CUlibrary library = NULL;
+	fm_cu_result rc = FM_CU_SUCCESS;
+
+	*m = (struct fm_shape_making){0};
+	param = !c->module(&module, f)     ? c->param
+		: !c->library(&library, f) ? c->kernel_param
+					   : NULL;
+	for (; param && i < PARAMS_MOST && !(rc = param(f, i, &at, &size)); i++) {
+		fm_shape_add(m, i, at, size);
+		fm_layout_add(&layout, at, size);
+	}
+	if (rc == FM_CU_ERROR_INVALID_VALUE)
+		fm_cuda_templates_learnt(
+			f, library ? (void *)library : (void *)module, library != NULL, &layout);
+	fm_cu_leave(cu, mode);
+	if (rc && rc != FM_CU_ERROR_INVALID_VALUE) {
+		fm_shape_drop(m);
+		*m = (struct fm_shape_making){0};
+	}
+	return rc;
+}
+
+/* The driver loads the function for that. If there is no memory for it, the launch after it would
+ * fail with an error that does not say so: it is asked again when there is room. */
 static FM_COLD const struct fm_shape *learn(CUfunction f)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	static atomic_flag learning = ATOMIC_FLAG_INIT;
-	fm_cu_result (*param)(CUfunction, size_t, size_t *, size_t *);
 	const struct fm_shape *shape = NULL;
-	struct fm_shape_making m = {0};
-	const struct fm_cu_driver *cu = fm_cuda_driver();
-	const struct calls *c = &calls;
-	int mode;
-	size_t at, size, i = 0;
-	CUmodule module;
-	CUlibrary library;
-	fm_cu_result rc = FM_CU_SUCCESS;
+	struct fm_shape_making m;
+	fm_cu_result rc;
 
 	pthread_once(&once, find_calls);
-	if (!cu || !c->all || !f || atomic_flag_test_and_set(&learning))
+	if (!fm_cuda_driver() || !calls.all || !f || atomic_flag_test_and_set(&learning))
 		return NULL;
-	mode = fm_cu_enter(cu);
-	param = !c->module(&module, f)     ? c->param
-		: !c->library(&library, f) ? c->kernel_param
-					   : NULL;
-	for (; param && i < PARAMS_MOST && !(rc = param(f, i, &at, &size)); i++)
-		fm_shape_add(&m, i, at, size);
-	fm_cu_leave(cu, mode);
-	if (rc == FM_CU_ERROR_INVALID_VALUE) /* behind the last one */
+	rc = FM_CUDA_LAUNCH_WITH_ROOM(ask_for_params(f, &m));
+	if (rc == FM_CU_ERROR_INVALID_VALUE)
 		shape = fm_shapes_put(&shapes, f, &m);
 	else
 		fm_shape_drop(&m);
@@ -142,9 +169,27 @@ static FM_COLD void kernel_by_buffer(void *const *extra)
 	each_arena(t) if (buffer) fm_touch_buffer(t, buffer, bytes);
 }
 
-FM_HOT void fm_cuda_named_kernel(CUfunction f, void *const *params, void *const *extra)
+/* False: all that its parameters name is to be named. */
+static FM_COLD bool named_in_part(struct fm_bound *b, const uint32_t *dims, void *const *params)
+{
+	struct fm_predicted l;
+	struct fm_touch *t;
+
+	if (!fm_predict_begin(&fm_cuda_predict, b, dims, params, &l))
+		return false;
+	each_arena(t)
+	{
+		fm_touch_params(t, b->rest, (void *[]){l.params});
+		fm_predict_touch(&fm_cuda_predict, &l, t);
+	}
+	return true;
+}
+
+FM_HOT void fm_cuda_named_kernel(
+	CUfunction f, const uint32_t *dims, void *const *params, void *const *extra)
 {
 	const struct fm_shape *shape;
+	struct fm_bound *bound;
 	struct fm_touch *t;
 
 	if (FM_UNLIKELY(extra)) {
@@ -154,6 +199,9 @@ FM_HOT void fm_cuda_named_kernel(CUfunction f, void *const *params, void *const 
 	if (!params)
 		return;
 	shape = fm_cuda_named_shape(f);
+	bound = fm_cuda_templates_of(f);
+	if (FM_UNLIKELY(bound) && named_in_part(bound, dims, params))
+		return;
 	each_arena(t)
 	{
 		if (FM_LIKELY(shape))
@@ -163,8 +211,9 @@ FM_HOT void fm_cuda_named_kernel(CUfunction f, void *const *params, void *const 
 	}
 }
 
-void fm_cuda_named_unloaded(void)
+void fm_cuda_named_unloaded(const void *handle)
 {
+	fm_cuda_templates_unloaded(handle);
 	fm_shapes_forget(&shapes);
 }
 
@@ -175,6 +224,13 @@ void fm_cuda_named_words(const void *words, size_t n)
 	struct fm_touch *t;
 
 	each_arena(t) fm_touch_words(t, words, n);
+}
+
+void fm_cuda_named_part(uint64_t at, uint64_t bytes)
+{
+	struct fm_touch *t;
+
+	each_arena(t) if (at - t->base < t->size) fm_touch_box(t, at, bytes);
 }
 
 void fm_cuda_named_all(void)
@@ -233,14 +289,67 @@ void fm_cuda_named_copy(const struct fm_cuda_named_copy *c)
 
 /* --- tensor maps, textures --- */
 
-#define OWN_MAP(symbol, params)                                       \
-	fm_cu_result symbol CALL_PARAMS(params)                       \
-	{                                                             \
-		fm_cu_result rc = NEXT(symbol, CALL_ARGS(params));    \
-                                                                      \
-		if (rc == FM_CU_SUCCESS && fm_cuda_manages() && map)  \
-			fm_tensor_map_put(&maps, map, (uintptr_t)at); \
-		return rc;                                            \
+/* How much a map reaches, by the names that its row gives the parameters: its sizes and strides; or
+ * the same as before, if it has got another address. */
+struct map_args {
+	const void *map;
+	uint64_t at;
+	int type, interleave;
+	unsigned rank;
+	const uint64_t *sizes, *strides;
+};
+#define MAP_ARG(type, name)   MAP_ARG_##name(name)
+#define MAP_ARG_map(v)        a.map = (v)
+#define MAP_ARG_at(v)         a.at = (uintptr_t)(v)
+#define MAP_ARG_type(v)       a.type = (v)
+#define MAP_ARG_rank(v)       a.rank = (v)
+#define MAP_ARG_sizes(v)      a.sizes = (v)
+#define MAP_ARG_strides(v)    a.strides = (v)
+#define MAP_ARG_interleave(v) a.interleave = (v)
+#define MAP_ARG_box(v)        (void)(v)
+#define MAP_ARG_steps(v)      (void)(v)
+#define MAP_ARG_swizzle(v)    (void)(v)
+#define MAP_ARG_promotion(v)  (void)(v)
+#define MAP_ARG_fill(v)       (void)(v)
+#define MAP_ARG_lower(v)      (void)(v)
+#define MAP_ARG_upper(v)      (void)(v)
+#define MAP_ARG_channels(v)   (void)(v)
+#define MAP_ARG_pixels(v)     (void)(v)
+#define MAP_ARG_mode(v)       (void)(v)
+
+static uint64_t bytes_before(const struct map_args *a)
+{
+	uint64_t address, bytes = 0;
+
+	if (a->rank || !a->map || !fm_cuda_manages())
+		return 0;
+	fm_tensor_map_box(&maps, a->map, &address, &bytes);
+	return bytes;
+}
+
+static void map_is(const struct map_args *a, uint64_t before)
+{
+	uint64_t bytes = a->rank && !a->interleave
+				 ? fm_tensor_map_bytes(a->type, a->rank, a->sizes, a->strides)
+				 : before;
+
+	if (a->map && fm_cuda_manages())
+		fm_tensor_map_put(&maps, a->map, a->at, bytes);
+}
+
+#define OWN_MAP(symbol, params)                       \
+	fm_cu_result symbol CALL_PARAMS(params)       \
+	{                                             \
+		struct map_args a = {.type = 0};      \
+		uint64_t before;                      \
+		fm_cu_result rc;                      \
+                                                      \
+		(void)(CALL_EACH(MAP_ARG, params));   \
+		before = bytes_before(&a);            \
+		rc = NEXT(symbol, CALL_ARGS(params)); \
+		if (rc == FM_CU_SUCCESS)              \
+			map_is(&a, before);           \
+		return rc;                            \
 	}
 #define OWN_NAMES(...)
 #define OWN_NAMES_BY_HAND(...)
@@ -352,8 +461,9 @@ static void set_marks(void)
 
 void fm_cuda_named_turn(void)
 {
-	bool passed;
+	bool passed, was_one = false;
 	struct fm_touch *t;
+	uint32_t before;
 
 	if (atomic_flag_test_and_set(&turns.busy))
 		return;
@@ -369,9 +479,12 @@ void fm_cuda_named_turn(void)
 			atomic_store(&m->since, m->marked + 1);
 			m->marked = atomic_load(&t->turn);
 		}
-		fm_touch_turn(t);
+		before = atomic_load(&t->turn);
+		was_one |= fm_touch_turn(t) != before;
 		keep_textures(t);
 	}
+	if (was_one)
+		fm_predict_turn(&fm_cuda_predict);
 	atomic_flag_clear(&turns.busy);
 }
 
@@ -381,12 +494,22 @@ static void tell(struct fm_cuda_managed *m, void *arg)
 	fm_cuda_named_tell(m);
 }
 
+/* The work of the last turns was not as it was foretold: its kernels name all again for a while. */
+void fm_cuda_named_distrust(void)
+{
+	fm_predict_distrust(&fm_cuda_predict, FM_CU_NAMED_TURNS);
+	fm_cuda_named_graphs_distrust();
+}
+
 void fm_cuda_named_look(void)
 {
+	if (fm_cuda_templates_look())
+		fm_shapes_forget(&shapes);
 	if (!atomic_load_explicit(&named.n, memory_order_relaxed) ||
 		fm_now() < atomic_load_explicit(&turns.next, memory_order_relaxed))
 		return;
 	fm_cuda_named_turn();
+	fm_cuda_missed_turn(0);
 	fm_cuda_managed_each(tell, NULL);
 }
 
@@ -399,17 +522,29 @@ static uint32_t unfinished_since(const struct fm_touch *of)
 	return 0;
 }
 
+uint32_t fm_cuda_named_since(const struct fm_cuda_managed *m)
+{
+	const struct fm_touch *t = fm_cu_arena_touch(atomic_load(&m->arena));
+	uint32_t since = FM_MIN(fm_touch_since(t, FM_CU_NAMED_TURNS), unfinished_since(t));
+
+	return !atomic_load(&named.blind) && fm_touch_known(t, since) ? since : 0;
+}
+
 void fm_cuda_named_tell(struct fm_cuda_managed *m)
 {
 	struct fm_client *c = fm_shim_has_client();
 	struct fm_ledger_device *d = c ? fm_account_row(c, m->row) : NULL;
 	struct fm_cu_arena *a = atomic_load(&m->arena);
-	struct fm_touch *t = fm_cu_arena_touch(a);
-	uint32_t since = FM_MIN(fm_touch_since(t, FM_CU_NAMED_TURNS), unfinished_since(t));
+	uint32_t since = fm_cuda_named_since(m);
+	struct fm_cu_arena_hot hot;
 
-	if (d)
-		atomic_store(&d->hot,
-			atomic_load(&named.blind) ? UINT64_MAX : fm_cu_arena_hot(a, since));
+	fm_cuda_templates_tell();
+	if (!d)
+		return;
+	fm_cu_arena_hot(a, since, &hot);
+	atomic_store(&d->hot_out, hot.out);
+	atomic_store(&d->hot_mapped, hot.mapped);
+	atomic_store(&d->hot, since ? hot.all : UINT64_MAX);
 }
 
 void fm_cuda_named_fork_child(void)
@@ -421,6 +556,8 @@ void fm_cuda_named_fork_child(void)
 		atomic_store(&textures[i].at, 0);
 		atomic_store(&textures[i].texture, 0);
 	}
-	fm_cuda_named_unloaded();
+	fm_cuda_missed_fork_child();
+	fm_shapes_forget(&shapes);
+	fm_cuda_templates_fork_child();
 	fm_cuda_named_graphs_fork_child();
 }

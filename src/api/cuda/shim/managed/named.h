@@ -31,10 +31,13 @@ static inline bool fm_cuda_names(void)
 /* A new arena. */
 void fm_cuda_named_arena(struct fm_cuda_managed *m);
 
-/* A launch. Either of the last two may be NULL. */
-void fm_cuda_named_kernel(CUfunction f, void *const *params, void *const *extra);
+/* A launch. dims: of the grid, and of a block. Either of the last two may be NULL. */
+void fm_cuda_named_kernel(
+	CUfunction f, const uint32_t *dims, void *const *params, void *const *extra);
 /* Words that may be addresses; each is named. */
 void fm_cuda_named_words(const void *words, size_t n);
+/* So many bytes from there on, of the block around that address. */
+void fm_cuda_named_part(uint64_t at, uint64_t bytes);
 /* It is not known what the program's next work names. */
 void fm_cuda_named_all(void);
 /* From now on it will never be known. */
@@ -56,8 +59,8 @@ const void *fm_cuda_named_buffer(void *const *extra, size_t *bytes);
 bool fm_cuda_named_is_ours(uint64_t word);
 const struct fm_tensor_maps *fm_cuda_named_maps(void);
 
-/* Code is unloaded: handles of functions may mean others. */
-void fm_cuda_named_unloaded(void);
+/* Code is unloaded, or (NULL) a context has ended: handles of functions may mean others. */
+void fm_cuda_named_unloaded(const void *handle);
 
 /* The texture, by its number or its reference, is of that memory from now on. */
 void fm_cuda_named_texture(uint64_t texture, uint64_t at);
@@ -69,11 +72,23 @@ bool fm_cuda_named_readable(uint64_t at);
 
 /* The program has come to a rest, or a while has passed. */
 void fm_cuda_named_turn(void);
+/* Memory was used that was not foretold: the kernels that were launched in the last turns name
+ * whole allocations for 64 turns, whatever their templates say. Any thread. */
+void fm_cuda_named_distrust(void);
 /* At a look of the agent's: now and then that is a turn. */
 void fm_cuda_named_look(void);
+/* What was named in that turn or since is in use. 0: it is not known what is. */
+uint32_t fm_cuda_named_since(const struct fm_cuda_managed *m);
 /* Writes to the ledger how much was named in the last turns. */
 void fm_cuda_named_tell(struct fm_cuda_managed *m);
 void fm_cuda_named_fork_child(void);
+
+/* --- missed.c --- */
+
+/* A turn is over; so many pieces of memory have changed while they ran from the host, though
+ * nothing named them. The mover; the agent. */
+void fm_cuda_missed_turn(unsigned changed);
+void fm_cuda_missed_fork_child(void);
 
 /* --- named_calls.c --- */
 
@@ -91,4 +106,6 @@ void fm_cuda_named_node(CUgraphExec exec, CUgraphNode node,
 void fm_cuda_named_exec_unknown(CUgraphExec exec);
 void fm_cuda_named_exec_ends(CUgraphExec exec);
 void fm_cuda_named_launch(CUgraphExec exec);
+/* For 64 turns, graphs name whole allocations where they named parts of them. */
+void fm_cuda_named_graphs_distrust(void);
 void fm_cuda_named_graphs_fork_child(void);

@@ -93,18 +93,30 @@ static void name_args(struct work_args *a)
 
 /* --- kernels --- */
 
-#define KERNEL(symbol, given, packed)                             \
-	static FM_HOT fm_cu_result of_##symbol CALL_PARAMS(given) \
-	{                                                         \
-		void **none __attribute__((unused)) = NULL;       \
-                                                                  \
-		if (FM_LIKELY(fm_cuda_names()))                   \
-			fm_cuda_named_kernel(f, params, packed);  \
-		return REAL(symbol, CALL_ARGS(given));            \
+#define KERNEL(symbol, given, dims, packed)                            \
+	static FM_HOT fm_cu_result of_##symbol CALL_PARAMS(given)      \
+	{                                                              \
+		void **none __attribute__((unused)) = NULL;            \
+                                                                       \
+		if (FM_LIKELY(fm_cuda_names()))                        \
+			fm_cuda_named_kernel(f, dims, params, packed); \
+		return REAL(symbol, CALL_ARGS(given));                 \
 	}
-#define KERNEL_BY_DIMS(symbol, given)     KERNEL(symbol, given, extra)
-#define KERNEL_BY_CONFIG(symbol, given)   KERNEL(symbol, given, extra)
-#define KERNEL_COOPERATIVE(symbol, given) KERNEL(symbol, given, none)
+/* A configuration begins with them. */
+static inline const uint32_t *dims_of(const struct CUlaunchConfig_st *config)
+{
+	static const uint32_t none[6];
+	const struct fm_cu_launch_config *c = (const void *)config;
+
+	return c ? c->grid : none;
+}
+_Static_assert(offsetof(struct fm_cu_launch_config, block) ==
+		       offsetof(struct fm_cu_launch_config, grid) + 3 * sizeof(uint32_t),
+	"dimensions stand together");
+#define BY_NUMBERS                        ((const uint32_t[]){gx, gy, gz, bx, by, bz})
+#define KERNEL_BY_DIMS(symbol, given)     KERNEL(symbol, given, BY_NUMBERS, extra)
+#define KERNEL_BY_CONFIG(symbol, given)   KERNEL(symbol, given, dims_of(config), extra)
+#define KERNEL_COOPERATIVE(symbol, given) KERNEL(symbol, given, BY_NUMBERS, none)
 /* Its parameters were set before. */
 #define KERNEL_SET_BEFORE(symbol, given)                   \
 	static fm_cu_result of_##symbol CALL_PARAMS(given) \
@@ -124,7 +136,7 @@ static fm_cu_result of_cuLaunchCooperativeKernelMultiDevice(
 	const struct fm_cu_launch_params *given = (const void *)list;
 
 	for (unsigned i = 0; given && fm_cuda_names() && i < n; i++)
-		fm_cuda_named_kernel(given[i].function, given[i].params, NULL);
+		fm_cuda_named_kernel(given[i].function, given[i].grid, given[i].params, NULL);
 	return REAL(cuLaunchCooperativeKernelMultiDevice, (list, n, flags));
 }
 
@@ -274,13 +286,13 @@ AFTER(cuTexRefSetAddress2D_v3,
 
 static fm_cu_result of_cuModuleUnload(CUmodule module)
 {
-	fm_cuda_named_unloaded();
+	fm_cuda_named_unloaded(module);
 	return REAL(cuModuleUnload, (module));
 }
 
 static fm_cu_result of_cuLibraryUnload(CUlibrary library)
 {
-	fm_cuda_named_unloaded();
+	fm_cuda_named_unloaded(library);
 	return REAL(cuLibraryUnload, (library));
 }
 

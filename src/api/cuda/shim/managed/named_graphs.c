@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What executable graphs name: pages of managed memory, each once, collected when a graph is made
- * or updated as a whole. A node that is set alone adds to that what it names, in the place of what
- * it was set to before. A launch goes through the list, without a lock: sets that are replaced are
+ * What executable graphs name: pages of managed memory, each once, for the block around it; or, by
+ * a template, runs of pages, which name only themselves. They are collected when a graph is made or
+ * updated as a whole. A node that is set alone adds to that what it names, in the place of what it
+ * was set to before. A launch goes through the list, without a lock: sets that are replaced are
  * freed when no launch is under way.
  */
 #include "base/lockorder.h"
 #include "named.h"
 #include "shim/map.h"
+#include "templates.h"
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -78,6 +80,13 @@ static uint64_t page_at(uint64_t word)
 	return word / FM_TOUCH_PAGE * FM_TOUCH_PAGE;
 }
 
+/* A run of pages: its length is in the low bits of its first page's address. */
+#define RUN_MOST (FM_TOUCH_PAGE - 1)
+static uint64_t run_of(uint64_t entry)
+{
+	return entry % FM_TOUCH_PAGE;
+}
+
 static int by_address(const void *left, const void *right)
 {
 	const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
@@ -97,15 +106,11 @@ static void each_once(struct pages *p)
 	p->n = n;
 }
 
-static void add_word(void *pages, uint64_t word)
+static void add_entry(struct pages *p, uint64_t entry)
 {
-	struct pages *p = pages;
 	size_t room = p->room ? 2 * p->room : 64;
 	uint64_t *more;
 
-	if (p->unknown || !fm_cuda_named_is_ours(word) ||
-		(p->n && p->page[p->n - 1] == page_at(word)))
-		return;
 	if (p->n == p->room)
 		each_once(p);
 	if (p->n > p->room / 2 || !p->room) {
@@ -117,7 +122,48 @@ static void add_word(void *pages, uint64_t word)
 		p->page = more;
 		p->room = room;
 	}
-	p->page[p->n++] = page_at(word);
+	p->page[p->n++] = entry;
+}
+
+static void add_word(void *pages, uint64_t word)
+{
+	struct pages *p = pages;
+
+	if (p->unknown || !fm_cuda_named_is_ours(word) ||
+		(p->n && p->page[p->n - 1] == page_at(word)))
+		return;
+	add_entry(p, page_at(word));
+}
+
+/* What leads outside of the memory around its address names that memory. */
+static void add_span(void *pages, uint64_t address, const struct fm_span *span)
+{
+	struct fm_cu_block block;
+	uint64_t first, end;
+
+	if (!fm_cuda_named_is_ours(address))
+		return;
+	if (!fm_cuda_managed_find(address, &block) || !block.size ||
+		span->from < -(int64_t)(address - block.at) ||
+		span->to > (int64_t)(block.at + block.size - address)) {
+		add_word(pages, address);
+		return;
+	}
+	first = page_at(address + (uint64_t)span->from);
+	end = page_at(address + (uint64_t)span->to - 1) + FM_TOUCH_PAGE;
+	add_entry(pages, first + FM_MIN((end - first) / FM_TOUCH_PAGE, RUN_MOST));
+}
+
+static bool add_in_part(struct pages *p, CUfunction f, const uint32_t *dims, void *const *params)
+{
+	struct fm_bound *b = fm_cuda_templates_of(f);
+	struct fm_predicted l;
+
+	if (!b || !fm_predict_begin(&fm_cuda_predict, b, dims, params, &l))
+		return false;
+	fm_params_words(b->rest, (void *[]){l.params}, fm_cuda_named_maps(), add_word, p);
+	fm_predict_each(&l, fm_cuda_named_maps(), add_word, add_span, p);
+	return true;
 }
 
 static void add_kernel(struct pages *p, const struct fm_cu_kernel_node_old *k, CUkernel kernel)
@@ -139,7 +185,7 @@ static void add_kernel(struct pages *p, const struct fm_cu_kernel_node_old *k, C
 	shape = fm_cuda_named_shape(f);
 	if (!shape)
 		p->unknown = true;
-	else if (k->params)
+	else if (k->params && !add_in_part(p, f, k->grid, k->params))
 		fm_params_words(shape, k->params, maps, add_word, p);
 }
 
@@ -325,6 +371,39 @@ void fm_cuda_named_node(CUgraphExec exec, CUgraphNode node,
 
 /* --- launches --- */
 
+/* Until this turn, runs of pages name the block around them. */
+static _Atomic uint32_t distrusted;
+
+void fm_cuda_named_graphs_distrust(void)
+{
+	atomic_store(&distrusted, atomic_load(&fm_cuda_predict.turn) + FM_PREDICT_DISTRUST);
+}
+
+static FM_COLD void name_run(uint64_t entry)
+{
+	uint64_t at = page_at(entry);
+	bool whole = atomic_load_explicit(&distrusted, memory_order_relaxed) >
+		     atomic_load_explicit(&fm_cuda_predict.turn, memory_order_relaxed);
+
+	if (whole)
+		fm_cuda_named_words(&at, 1);
+	else
+		fm_cuda_named_part(at, run_of(entry) * FM_TOUCH_PAGE);
+}
+
+static FM_HOT void name_entries(const uint64_t *entry, uint32_t n)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_templates_any, memory_order_relaxed))) {
+		fm_cuda_named_words(entry, n);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		if (run_of(entry[i]))
+			name_run(entry[i]);
+		else
+			fm_cuda_named_words(&entry[i], 1);
+}
+
 static void name_nodes(const struct set *s)
 {
 	uint64_t page[NODE_PAGES];
@@ -334,7 +413,7 @@ static void name_nodes(const struct set *s)
 
 		for (uint32_t i = 0; i < pages; i++)
 			page[i] = atomic_load(&n->page[i]);
-		fm_cuda_named_words(page, pages);
+		name_entries(page, pages);
 	}
 }
 
@@ -346,7 +425,7 @@ FM_HOT void fm_cuda_named_launch(CUgraphExec exec)
 	atomic_thread_fence(memory_order_seq_cst);
 	s = fm_handles_find(&execs.of, (uintptr_t)exec);
 	if (FM_LIKELY(s)) {
-		fm_cuda_named_words(s->page, s->n);
+		name_entries(s->page, s->n);
 		name_nodes(s);
 	}
 	if (FM_UNLIKELY(!s || atomic_load(&s->unknown)))

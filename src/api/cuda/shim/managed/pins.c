@@ -7,6 +7,7 @@
  * Frameworks load them always.
  */
 #include "managed.h"
+#include "registered.h"
 #include "xqueue/rest.h"
 #include <errno.h>
 #include <link.h>
@@ -51,8 +52,11 @@ bool fm_cuda_managed_engines(void)
 {
 	struct names names = {.name = engines, .n = FM_ARRAY_LEN(engines)};
 
-	if (!dl_iterate_phdr(is_one, &names))
-		return false;
+	if (!dl_iterate_phdr(is_one, &names)) {
+		if (FM_LIKELY(!fm_cuda_registers_unseen()))
+			return false;
+		snprintf(names.found, sizeof(names.found), "libibverbs.so.1");
+	}
 	fm_cuda_managed_named(FM_MEM_PIN_ENGINE, &(struct fm_cuda_pinner){.what = names.found});
 	return true;
 }
@@ -143,6 +147,14 @@ void fm_cuda_managed_pinned(struct fm_cuda_managed *m, enum fm_mem_kind why, uin
 	if (!bytes)
 		return;
 	fm_account_change(fm_shim_has_client(), m->row, FM_MEM_MOVABLE, why, bytes);
+	fm_cuda_managed_tell(m);
+}
+
+void fm_cuda_managed_unpinned(struct fm_cuda_managed *m, enum fm_mem_kind why, uint64_t bytes)
+{
+	if (!bytes)
+		return;
+	fm_account_change(fm_shim_has_client(), m->row, why, FM_MEM_MOVABLE, bytes);
 	fm_cuda_managed_tell(m);
 }
 

@@ -10,6 +10,7 @@
 #include "managed.h"
 #include "xqueue/rest.h"
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { /* CUpointer_attribute */
@@ -197,12 +198,24 @@ fm_cu_result cuPointerGetAttributes(unsigned n, int *attributes, void **data, CU
 	return rc;
 }
 
-/* The one that can be set makes copies synchronous, for devices that read the memory themselves.
- * The driver has it for its own memory alone, and says so. */
+/* The one that can be set makes copies and fills synchronous that are not asked to be otherwise,
+ * for devices that read the memory themselves. The driver has it for its own memory alone. So those
+ * of all memory wait (outside.c), once it was set of a block of ours. */
+_Atomic bool fm_cuda_managed_syncs;
+
 fm_cu_result cuPointerSetAttribute(const void *value, int attribute, CUdeviceptr p)
 {
+	struct asked a;
+	fm_cu_result rc;
+
 	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
-	return NEXT(cuPointerSetAttribute, (value, attribute, p));
+	rc = NEXT(cuPointerSetAttribute, (value, attribute, p));
+	if (FM_LIKELY(rc != FM_CU_ERROR_NOT_SUPPORTED) || !value || attribute != OF_SYNC ||
+		!is_managed(&a, p) || !a.block.size)
+		return rc;
+	if (*(const int *)value)
+		atomic_store(&fm_cuda_managed_syncs, true);
+	return FM_CU_SUCCESS;
 }
 
 fm_cu_result cuMemGetAddressRange_v2(CUdeviceptr *at, size_t *size, CUdeviceptr p)
@@ -258,9 +271,10 @@ fm_cu_result cuGetExportTable(const void **table, const struct fm_cu_uuid *id)
 
 /* --- other devices --- */
 
+/* Whose memory which device reaches: a context's, or (NULL) all of a device. */
 struct peer {
 	CUcontext of;
-	CUdevice dev;
+	CUdevice on, by;
 };
 
 static void open_one(struct fm_cuda_managed *m, void *arg)
@@ -268,22 +282,35 @@ static void open_one(struct fm_cuda_managed *m, void *arg)
 	const struct peer *p = arg;
 	struct fm_cu_arena *a = atomic_load(&m->arena);
 
-	if (fm_cu_arena_context(a) == p->of)
-		fm_cu_arena_peer(a, p->dev);
+	if (p->of ? fm_cu_arena_context(a) == p->of : m->dev == p->on)
+		fm_cu_arena_peer(a, p->by);
 }
 
 /* What was opened so far, for arenas that are made later. */
 static struct {
 	pthread_mutex_t lock;
-	unsigned n;
-	struct peer one[64];
+	unsigned n, room;
+	struct peer *one;
 } peers = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(peers.lock, CUDA_PEERS);
 
 void fm_cuda_managed_peers_fork_child(void)
 {
 	peers.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	peers.n = 0;
+	peers.one = NULL;
+	peers.n = peers.room = 0;
+}
+
+void fm_cuda_managed_peers_gone(CUcontext ctx)
+{
+	unsigned n = 0;
+
+	pthread_mutex_lock(&peers.lock);
+	for (unsigned i = 0; i < peers.n; i++)
+		if (peers.one[i].of != ctx)
+			peers.one[n++] = peers.one[i];
+	peers.n = n;
+	pthread_mutex_unlock(&peers.lock);
 }
 
 void fm_cuda_managed_open(struct fm_cuda_managed *m)
@@ -294,24 +321,40 @@ void fm_cuda_managed_open(struct fm_cuda_managed *m)
 	pthread_mutex_unlock(&peers.lock);
 }
 
-struct reached {
-	CUdevice dev, by;
-};
-
-static void reach_one(struct fm_cuda_managed *m, void *arg)
+/* Lock held. Each once: who closes and opens again has what it had. */
+static void note_peer(const struct peer *p)
 {
-	const struct reached *r = arg;
+	unsigned room = peers.room ? 2 * peers.room : 8;
+	struct peer *more;
 
-	if (m->dev == r->dev)
-		fm_cu_arena_peer(atomic_load(&m->arena), r->by);
+	for (unsigned i = 0; i < peers.n; i++)
+		if (peers.one[i].of == p->of && peers.one[i].on == p->on &&
+			peers.one[i].by == p->by)
+			return;
+	if (peers.n == peers.room) {
+		more = realloc(peers.one, room * sizeof(*more));
+		if (!more)
+			return;
+		peers.one = more;
+		peers.room = room;
+	}
+	peers.one[peers.n++] = *p;
+}
+
+static void is_opened(const struct peer *p)
+{
+	unsigned naming = fm_cuda_naming_begin(); /* the mover maps what is opened here */
+
+	pthread_mutex_lock(&peers.lock);
+	note_peer(p);
+	fm_cuda_managed_each(open_one, (void *)p);
+	pthread_mutex_unlock(&peers.lock);
+	fm_cuda_naming_end(naming);
 }
 
 void fm_cuda_managed_reached(CUdevice dev, CUdevice by)
 {
-	unsigned naming = fm_cuda_naming_begin();
-
-	fm_cuda_managed_each(reach_one, &(struct reached){dev, by});
-	fm_cuda_naming_end(naming);
+	is_opened(&(struct peer){NULL, dev, by});
 }
 
 fm_cu_result cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
@@ -319,17 +362,9 @@ fm_cu_result cuCtxEnablePeerAccess(CUcontext peer, unsigned flags)
 	fm_cu_result rc = NEXT(cuCtxEnablePeerAccess, (peer, flags));
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	struct peer p = {.of = peer};
-	unsigned naming;
 
-	if (rc || fm_cu_inside || !fm_cuda_managed_wished() || !cu || !cu->ctx_get_device ||
-		cu->ctx_get_device(&p.dev))
-		return rc;
-	naming = fm_cuda_naming_begin(); /* the mover maps what is opened here */
-	pthread_mutex_lock(&peers.lock);
-	if (peers.n < FM_ARRAY_LEN(peers.one))
-		peers.one[peers.n++] = p;
-	fm_cuda_managed_each(open_one, &p);
-	pthread_mutex_unlock(&peers.lock);
-	fm_cuda_naming_end(naming);
+	if (!rc && !fm_cu_inside && fm_cuda_managed_wished() && cu && cu->ctx_get_device &&
+		!cu->ctx_get_device(&p.by))
+		is_opened(&p);
 	return rc;
 }

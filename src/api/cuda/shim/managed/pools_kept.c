@@ -32,34 +32,6 @@ void fm_cuda_pools_end(void)
 	}
 }
 
-/* X(name here, symbol, parameters) */
-/* clang-format off */
-#define POOL_CALLS(X) \
-	X(of_device, "cuDeviceGetMemPool", (CUmemoryPool *pool, CUdevice dev)) \
-	X(of_default, "cuDeviceGetDefaultMemPool", (CUmemoryPool *pool, CUdevice dev))
-/* clang-format on */
-
-static struct pool_calls {
-	POOL_CALLS(FM_CUDA_MEMBER)
-} calls;
-
-static void find_calls(void)
-{
-	struct pool_calls *c = &calls;
-	bool all = true;
-
-	POOL_CALLS(FM_CUDA_FIND)
-	(void)all;
-}
-
-static const struct pool_calls *driver_calls(void)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, find_calls);
-	return &calls;
-}
-
 /* Lock held. */
 struct fm_cuda_pool *fm_cuda_pool_known(CUmemoryPool handle)
 {
@@ -102,16 +74,15 @@ static void set_all(struct fm_cuda_pool *p)
 /* The pool that the call means: NULL if what it gives is the driver's. */
 struct fm_cuda_pool *fm_cuda_pool_of(CUmemoryPool handle, CUdevice dev)
 {
-	const struct pool_calls *c = driver_calls();
-	CUmemoryPool own = NULL;
 	struct fm_cuda_pool *p;
 
-	if (!c->of_device || !c->of_default || (!handle && c->of_device(&handle, dev)) || !handle)
+	handle = handle ? handle : fm_cuda_pool_in_use(dev);
+	if (!handle)
 		return NULL;
 	pthread_mutex_lock(&fm_cuda_async_lock);
 	p = fm_cuda_pool_known(handle);
 	pthread_mutex_unlock(&fm_cuda_async_lock);
-	if (!p && (c->of_default(&own, dev) || own != handle))
+	if (!p && fm_cuda_pool_default(dev) != handle)
 		return NULL;
 	if (!p) {
 		pthread_mutex_lock(&fm_cuda_async_lock);
@@ -195,21 +166,36 @@ fm_cu_result cuMemPoolSetAttribute(CUmemoryPool pool, int which, void *value)
 	return rc;
 }
 
-/* What other devices reach of a pool they reach of the arena. */
-fm_cu_result cuMemPoolSetAccess(CUmemoryPool pool, const struct fm_cu_memory_access *what, size_t n)
+/* The pool's device, also of a default pool that nothing was taken of so far. Negative: none of its
+ * blocks is ours. */
+static CUdevice device_of(CUmemoryPool pool)
 {
-	fm_cu_result rc = NEXT(cuMemPoolSetAccess, (pool, what, n));
-	struct fm_cuda_pool *p;
-	CUdevice dev = 0;
+	const struct fm_cuda_pool *p;
+	CUdevice dev = -1;
+	CUmemoryPool own = pool;
 
-	if (rc || fm_cu_inside)
-		return rc;
 	pthread_mutex_lock(&fm_cuda_async_lock);
 	p = fm_cuda_pool_known(pool);
 	if (p)
 		dev = p->dev;
 	pthread_mutex_unlock(&fm_cuda_async_lock);
-	for (size_t i = 0; p && i < n; i++)
+	for (CUdevice d = 0; own && dev < 0 && d < FM_CUDA_MEM_DEVICES; d++) {
+		own = fm_cuda_pool_default(d); /* NULL: there is no such device */
+		dev = own && own == pool ? d : -1;
+	}
+	return dev;
+}
+
+/* What other devices reach of a pool they reach of the arena. */
+fm_cu_result cuMemPoolSetAccess(CUmemoryPool pool, const struct fm_cu_memory_access *what, size_t n)
+{
+	fm_cu_result rc = NEXT(cuMemPoolSetAccess, (pool, what, n));
+	CUdevice dev;
+
+	if (rc || fm_cu_inside || !fm_cuda_manages())
+		return rc;
+	dev = device_of(pool);
+	for (size_t i = 0; dev >= 0 && i < n; i++)
 		if (what[i].flags && what[i].location.id != dev)
 			fm_cuda_managed_reached(dev, what[i].location.id);
 	return rc;

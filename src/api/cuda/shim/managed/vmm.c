@@ -8,13 +8,19 @@
  * All calls that change mappings wait while memory is out, for what is out is not mapped, and the
  * driver would say that there is nothing.
  */
+#include "api/cuda/core/memory/hold.h"
+#include "api/cuda/core/tune.h"
+#include "base/cancel.h"
+#include "base/clock.h"
 #include "base/lockorder.h"
 #include "base/util.h"
 #include "managed.h"
 #include "xqueue/rest.h"
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* Handles are no addresses, in no process: no driver's are like them. */
 #define OURS(handle) ((handle) >> 32 == UINT64_C(0x6665726d))
@@ -447,71 +453,170 @@ void fm_cuda_vmm_pin(
 	end(shard);
 }
 
-/* *handle becomes the driver's, of memory that will not move again; it stays as it is if it is none
- * of ours. False: there is none, or several. */
-static bool pass_on(CUmemGenericAllocationHandle *handle, const struct fm_cuda_pinner *by)
+static void piece_of(
+	const struct fm_cu_alias *l, CUdeviceptr at, size_t size, fm_cuda_piece_fn *fn, void *arg)
 {
-	struct handed *h;
-	unsigned shard;
-	bool one;
+	CUdeviceptr from = FM_MAX(at, l->at), end = FM_MIN(at + size, l->at + l->size);
 
-	if (!OURS(*handle) || !any())
-		return true;
-	shard = begin();
-	h = find_handle(*handle);
-	one = h && h->vmm->n == 1 && pin(h, FM_MEM_PIN_SHARED, false, by);
-	if (one) {
-		*handle = h->vmm->chunk[0]->handle;
-	}
-	end(shard);
-	return one;
+	if (from < end)
+		fn(handed_of(l->of)->on, l->chunk->at + l->offset + (from - l->at), end - from,
+			arg);
 }
 
-/* Memory that was made without types of handles is not passed on, whatever it is. */
+void fm_cuda_vmm_each(CUdeviceptr at, size_t size, fm_cuda_piece_fn *fn, void *arg)
+{
+	if (!any())
+		return;
+	pthread_mutex_lock(&vmm.lock);
+	for (size_t i = first_behind(at); i < vmm.n && vmm.mapping[i]->at < at + size; i++)
+		for (unsigned k = 0; k < vmm.mapping[i]->n; k++)
+			piece_of(&vmm.mapping[i]->alias[k], at, size, fn, arg);
+	pthread_mutex_unlock(&vmm.lock);
+}
+
+static int hold(struct handed *h, enum fm_mem_kind why, bool anywhere, struct fm_cu_holds *holds,
+	const struct fm_cuda_pinner *by)
+{
+	uint64_t bytes = 0;
+	int rc = fm_cu_vmm_hold(h->vmm, why, anywhere, holds, &bytes);
+
+	/* No memory to say for how long: for good, unless some of it is on the host. */
+	if (rc == -ENOMEM && !pin(h, why, true, by))
+		rc = -EBUSY;
+	fm_cuda_managed_pinned(h->on, why, bytes);
+	if (bytes)
+		fm_cuda_managed_named(why, by);
+	return rc == -EBUSY ? rc : 0;
+}
+
+/* -EBUSY: some of it is on the host, and the others are held. */
+int fm_cuda_vmm_hold(CUdeviceptr at, size_t size, enum fm_mem_kind why, bool anywhere,
+	struct fm_cu_holds *h, const struct fm_cuda_pinner *by)
+{
+	unsigned shard;
+	int rc = 0;
+
+	if (!any())
+		return 0;
+	shard = begin();
+	for (size_t i = first_behind(at);
+		i < vmm.n && (vmm.mapping[i]->at <= at || vmm.mapping[i]->at - at < size); i++)
+		rc = hold(handed_of(vmm.mapping[i]), why, anywhere, h, by) ?: rc;
+	end(shard);
+	return rc;
+}
+
+/* Lock held. Pieces of the range; of which so many. */
+static unsigned pieces_of(
+	const struct fm_cu_vmm *v, size_t offset, size_t size, struct fm_cuda_passed *list)
+{
+	size_t at = 0, from, to;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < v->n; at += fm_cu_chunk_size(v->chunk[i++])) {
+		from = FM_MAX(at, offset);
+		to = FM_MIN(at + fm_cu_chunk_size(v->chunk[i]), offset + size);
+		if (from < to)
+			list[n++] =
+				(struct fm_cuda_passed){v->chunk[i]->handle, from - at, to - from};
+	}
+	return n;
+}
+
+static int pass(struct handed *h, size_t offset, size_t size, bool anywhere,
+	struct fm_cuda_passed **list, unsigned *n, const struct fm_cuda_pinner *by)
+{
+	if (!h || !size || offset > h->vmm->size || size > h->vmm->size - offset)
+		return -EINVAL;
+	*list = malloc(h->vmm->n * sizeof(**list));
+	if (!*list)
+		return -ENOMEM;
+	if (pin(h, FM_MEM_PIN_SHARED, anywhere, by)) {
+		*n = pieces_of(h->vmm, offset, size, *list);
+		return 0;
+	}
+	free(*list);
+	*list = NULL;
+	return -EBUSY;
+}
+
+/* What runs from the host is to come to the device first. */
+static void want_home(CUmemGenericAllocationHandle handle)
+{
+	CUdeviceptr at[FM_CUDA_PASSED_HOME];
+	struct handed *h;
+	unsigned n = 0;
+
+	pthread_mutex_lock(&vmm.calls);
+	h = find_handle(handle);
+	for (unsigned i = 0; h && i < h->vmm->n && n < FM_CUDA_PASSED_HOME; i++)
+		if (h->vmm->chunk[i]->borrowed)
+			at[n++] = h->vmm->chunk[i]->at;
+	pthread_mutex_unlock(&vmm.calls);
+	for (unsigned i = 0; i < n; i++)
+		fm_cuda_want_home(at[i], 1);
+}
+
+int fm_cuda_vmm_pass(CUmemGenericAllocationHandle handle, size_t offset, size_t size, bool anywhere,
+	struct fm_cuda_passed **list, unsigned *n, const struct fm_cuda_pinner *by)
+{
+	const struct timespec look = {.tv_nsec = (long)FM_CU_HOLD_LOOK};
+	uint64_t until = fm_add_sat(fm_now(), FM_CU_HOLD_MOST);
+	bool waits = true;
+	unsigned shard;
+	int rc;
+	FM_NO_CANCEL;
+
+	if (!OURS(handle) || !any())
+		return -ENOENT;
+	for (;;) {
+		shard = begin();
+		rc = pass(find_handle(handle), offset, size, anywhere && !waits, list, n, by);
+		end(shard);
+		if (rc != -EBUSY || !waits)
+			return rc;
+		want_home(handle);
+		nanosleep(&look, NULL);
+		waits = fm_now() < until;
+	}
+}
+
+/* How large the memory of a handle of ours is, if it may be passed on by that type; 0: it may not.
+ */
+static size_t exports(CUmemGenericAllocationHandle handle, int type)
+{
+	struct handed *h;
+	size_t size = 0;
+
+	pthread_mutex_lock(&vmm.calls);
+	h = find_handle(handle);
+	if (h && h->vmm->kind.handle_types & type)
+		size = h->vmm->size;
+	pthread_mutex_unlock(&vmm.calls);
+	return size;
+}
+
+/* Memory that was made without types of handles is not passed on, whatever it is; what was made
+ * with some is of one piece. What finds no room on the device is passed on where it is. */
 fm_cu_result cuMemExportToShareableHandle(
 	void *shared, CUmemGenericAllocationHandle handle, int type, unsigned long long flags)
 {
-	struct handed *h;
-	bool able;
+	struct fm_cuda_passed *list = NULL;
+	unsigned n = 0;
+	size_t size;
+	int rc;
 
 	if (OURS(handle) && any()) {
-		pthread_mutex_lock(&vmm.calls);
-		h = find_handle(handle);
-		able = h && h->vmm->kind.handle_types & type;
-		pthread_mutex_unlock(&vmm.calls);
-		if (!able || !pass_on(&handle, FM_CUDA_PINNER(__func__)))
-			return FM_CU_ERROR_INVALID_VALUE;
+		size = exports(handle, type);
+		rc = size ? fm_cuda_vmm_pass(
+				    handle, 0, size, true, &list, &n, FM_CUDA_PINNER(__func__))
+			  : -EINVAL;
+		if (!rc && n == 1)
+			handle = list[0].handle;
+		free(list);
+		if (rc || n != 1)
+			return rc == -ENOMEM ? FM_CU_ERROR_OUT_OF_MEMORY
+					     : FM_CU_ERROR_INVALID_VALUE;
 	}
 	return NEXT(cuMemExportToShareableHandle, (shared, handle, type, flags));
-}
-
-/* These wait for other processes. */
-fm_cu_result cuMulticastBindMem(CUmemGenericAllocationHandle group, size_t at,
-	CUmemGenericAllocationHandle handle, size_t offset, size_t size, unsigned long long flags)
-{
-	if (!pass_on(&handle, FM_CUDA_PINNER(__func__)))
-		return FM_CU_ERROR_INVALID_VALUE;
-	return NEXT(cuMulticastBindMem, (group, at, handle, offset, size, flags));
-}
-
-fm_cu_result cuMulticastBindMem_v2(CUmemGenericAllocationHandle group, CUdevice dev, size_t at,
-	CUmemGenericAllocationHandle handle, size_t offset, size_t size, unsigned long long flags)
-{
-	if (!pass_on(&handle, FM_CUDA_PINNER(__func__)))
-		return FM_CU_ERROR_INVALID_VALUE;
-	return NEXT(cuMulticastBindMem_v2, (group, dev, at, handle, offset, size, flags));
-}
-
-fm_cu_result cuMulticastBindAddr(CUmemGenericAllocationHandle group, size_t at, CUdeviceptr p,
-	size_t size, unsigned long long flags)
-{
-	fm_cuda_vmm_pin(p, size, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
-	return NEXT(cuMulticastBindAddr, (group, at, p, size, flags));
-}
-
-fm_cu_result cuMulticastBindAddr_v2(CUmemGenericAllocationHandle group, CUdevice dev, size_t at,
-	CUdeviceptr p, size_t size, unsigned long long flags)
-{
-	fm_cuda_vmm_pin(p, size, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
-	return NEXT(cuMulticastBindAddr_v2, (group, dev, at, p, size, flags));
 }

@@ -2,6 +2,7 @@
 /* Calls that allocate memory at once, and those that end it. */
 #include "api/cuda/shim/guard/guarded.h"
 #include "api/cuda/shim/managed/managed.h"
+#include "api/cuda/shim/sets.h"
 #include "memory.h"
 
 /* A block at *ptr. A refusal leaves the program's variable as it was. */
@@ -220,21 +221,28 @@ static uint64_t bytes_of_old_3d(const struct CUDA_ARRAY3D_DESCRIPTOR_v1_st *what
                                                                                 \
 		if (rc != FM_CUDA_NOT_MANAGED)                                  \
 			return rc;                                              \
+		if (FM_UNLIKELY(fm_cuda_enqueue_refuses()))                     \
+			return FM_CU_ERROR_NOT_PERMITTED;                       \
 		t = FM_LIKELY(!fm_cu_inside) ? fm_cuda_wait_begin(NULL) : NULL; \
 		e = fm_cuda_mem_take(space, (uintptr_t)(handle));               \
 		rc = fm_cuda_mem_ended(&e, NEXT(symbol, CALL_ARGS(params)));    \
-		fm_cu_wait_end(t);                                              \
+		if (FM_LIKELY(!fm_cu_inside))                                   \
+			fm_cuda_wait_end(t);                                    \
 		return rc;                                                      \
 	}
-#define RELEASE_HOST(symbol, params, handle)                                        \
-	fm_cu_result symbol CALL_PARAMS(params)                                     \
-	{                                                                           \
-		struct fm_cu_turnstile *t =                                         \
-			FM_LIKELY(!fm_cu_inside) ? fm_cuda_wait_begin(NULL) : NULL; \
-		fm_cu_result rc = NEXT(symbol, CALL_ARGS(params));                  \
-                                                                                    \
-		fm_cu_wait_end(t);                                                  \
-		return rc;                                                          \
+#define RELEASE_HOST(symbol, params, handle)                                    \
+	fm_cu_result symbol CALL_PARAMS(params)                                 \
+	{                                                                       \
+		struct fm_cu_turnstile *t;                                      \
+		fm_cu_result rc;                                                \
+                                                                                \
+		if (FM_UNLIKELY(fm_cuda_enqueue_refuses()))                     \
+			return FM_CU_ERROR_NOT_PERMITTED;                       \
+		t = FM_LIKELY(!fm_cu_inside) ? fm_cuda_wait_begin(NULL) : NULL; \
+		rc = NEXT(symbol, CALL_ARGS(params));                           \
+		if (FM_LIKELY(!fm_cu_inside))                                   \
+			fm_cuda_wait_end(t);                                    \
+		return rc;                                                      \
 	}
 #define RELEASE_DEVICE(symbol, params, ptr) \
 	RELEASE_IN(FM_CUDA_ADDRESS, symbol, params, ptr, fm_cuda_managed_free(ptr))

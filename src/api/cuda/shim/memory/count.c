@@ -39,13 +39,16 @@ static FM_COLD int make_row(struct fm_client *c, CUdevice dev)
 {
 	fm_cu_result (*total)(size_t *, CUdevice) = fm_cuda_symbol("cuDeviceTotalMem_v2");
 	const struct fm_cu_driver *cu = fm_cuda_driver();
-	char key[FM_DEVKEY_MAX];
+	char key[FM_DEVKEY_MAX], bus[FM_BUS_MAX];
 	size_t bytes = 0;
 	int row = -1;
 
 	if (cu && total && !total(&bytes, dev) && bytes &&
-		fm_cu_device_key_of(cu, dev, key, sizeof(key)))
-		row = fm_account_device(c, key, bytes);
+		fm_cu_device_key_of(cu, dev, key, sizeof(key))) {
+		fm_cu_device_bus_of(cu, dev, bus, sizeof(bus));
+		row = fm_account_device_at(c, key, bus, bytes);
+		fm_account_bus(c, row, bus); /* a row that NVML has made has none */
+	}
 	atomic_store(&rows[dev], row < 0 ? -1 : row + 1);
 	return row;
 }
@@ -520,6 +523,42 @@ bool fm_cuda_mem_room(struct fm_cuda_mem_at *at, uint64_t bytes, uint64_t *until
 	if (!has_client(at) || fm_account_room(at->c, at->row, bytes, until))
 		return false;
 	*until += await_own(at->c);
+	return true;
+}
+
+/* How much is not known: code, and what all threads of the device need. Where others do not have so
+ * much to give, less may do. */
+#define LAUNCH_ROOM  ((uint64_t)64 << 20)
+#define LAUNCH_LEAST ((uint64_t)8 << 20)
+#define LAUNCH_TRIES 2
+
+static bool room_for_code(struct fm_cuda_mem_at *at, uint64_t *until)
+{
+	return has_client(at) && (!fm_account_room(at->c, at->row, LAUNCH_ROOM, until) ||
+					 !fm_account_room(at->c, at->row, LAUNCH_LEAST, until));
+}
+
+FM_COLD bool fm_cuda_mem_launch_room(struct fm_cuda_mem_launch *l)
+{
+	__typeof__(fm_cu_inside) inside = fm_cu_inside;
+
+	if (!l->at.counts) {
+		fm_cu_inside = 0; /* the launch itself has no more to do with the driver now */
+		l->at = fm_cuda_mem_here();
+		fm_cu_inside = inside;
+	}
+	return inside == 1 && l->tries++ < LAUNCH_TRIES && room_for_code(&l->at, &l->until);
+}
+
+FM_COLD bool fm_cuda_mem_load_room(struct fm_cuda_mem_launch *l)
+{
+	if (fm_cu_inside || atomic_load(&fm_cu_captures) || l->tries++ == LAUNCH_TRIES)
+		return false;
+	if (!l->at.counts)
+		l->at = fm_cuda_mem_here();
+	if (!room_for_code(&l->at, &l->until))
+		return false;
+	l->until += await_own(l->at.c);
 	return true;
 }
 

@@ -7,6 +7,7 @@
  */
 #include "api/cuda/shim/guard/guarded.h"
 #include "api/cuda/shim/managed/managed.h"
+#include "api/cuda/shim/sets.h"
 #include "memory.h"
 #include <stdlib.h>
 
@@ -139,6 +140,8 @@ fm_cu_result cuMemRelease(CUmemGenericAllocationHandle handle)
 	number = v ? v->number : 0;
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
 	rc = NEXT(cuMemRelease, (handle));
+	if (rc == FM_CU_SUCCESS)
+		fm_cuda_multicast_released(handle);
 	if (rc != FM_CU_SUCCESS || !number)
 		return rc;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
@@ -376,6 +379,7 @@ fm_cu_result cuIpcCloseMemHandle(CUdeviceptr ptr)
 	t = FM_LIKELY(!fm_cu_inside) ? fm_cuda_wait_begin(NULL) : NULL;
 	e = fm_cuda_mem_take(FM_CUDA_ADDRESS, ptr);
 	rc = fm_cuda_mem_ended(&e, NEXT(cuIpcCloseMemHandle, (ptr)));
-	fm_cu_wait_end(t);
+	if (FM_LIKELY(!fm_cu_inside))
+		fm_cuda_wait_end(t);
 	return rc;
 }

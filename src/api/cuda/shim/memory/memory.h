@@ -84,6 +84,52 @@ void fm_cuda_mem_room_end(const struct fm_cuda_mem_at *at, uint64_t until);
 		is_;                                                      \
 	})
 
+/* A launch, for which the driver may load code or enlarge the memory of threads: it says that there
+ * is no memory, and has launched nothing. True: it is to be tried again. The launch counts as begun
+ * meanwhile, so the program's own memory stays where it is. */
+struct fm_cuda_mem_launch {
+	struct fm_cuda_mem_at at;
+	uint64_t until;
+	unsigned tries; /* twice at most: it may be one that never fits */
+};
+bool fm_cuda_mem_launch_room(struct fm_cuda_mem_launch *l);
+
+/* The driver's call of a launch, which is made again where others can make room. */
+#define FM_CUDA_LAUNCH_WITH_ROOM(call)                                \
+	({                                                            \
+		fm_cu_result is_ = (call);                            \
+                                                                      \
+		if (FM_UNLIKELY(is_ == FM_CU_ERROR_OUT_OF_MEMORY)) {  \
+			struct fm_cuda_mem_launch room_ = {0};        \
+                                                                      \
+			while (is_ == FM_CU_ERROR_OUT_OF_MEMORY &&    \
+				fm_cuda_mem_launch_room(&room_))      \
+				is_ = (call);                         \
+			fm_cuda_mem_room_end(&room_.at, room_.until); \
+		}                                                     \
+		is_;                                                  \
+	})
+
+/* A call outside of launches that loads code, or makes what the driver needs for some. If the
+ * program's own memory goes out meanwhile, it waits until that is back. */
+bool fm_cuda_mem_load_room(struct fm_cuda_mem_launch *l);
+
+/* The driver's call, or one around it that can be made again. */
+#define FM_CUDA_LOAD_WITH_ROOM(call)                                     \
+	({                                                               \
+		fm_cu_result loaded_ = (call);                           \
+                                                                         \
+		if (FM_UNLIKELY(loaded_ == FM_CU_ERROR_OUT_OF_MEMORY)) { \
+			struct fm_cuda_mem_launch room_ = {0};           \
+                                                                         \
+			while (loaded_ == FM_CU_ERROR_OUT_OF_MEMORY &&   \
+				fm_cuda_mem_load_room(&room_))           \
+				loaded_ = (call);                        \
+			fm_cuda_mem_room_end(&room_.at, room_.until);    \
+		}                                                        \
+		loaded_;                                                 \
+	})
+
 /* A block that is about to be made. */
 struct fm_cuda_making {
 	struct fm_cuda_mem_at at;
@@ -141,6 +187,11 @@ void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx
 int64_t fm_cuda_handle_bytes(const struct fm_cuda_block *b);
 
 /* --- pools.c --- */
+
+/* The driver's, of a device: the one from which it takes memory, and the one that it began with.
+ * NULL: it has none. */
+CUmemoryPool fm_cuda_pool_in_use(CUdevice dev);
+CUmemoryPool fm_cuda_pool_default(CUdevice dev);
 
 /* A block of a pool's has ended. */
 void fm_cuda_pool_freed(uint64_t pool, uint64_t size);

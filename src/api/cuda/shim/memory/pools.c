@@ -21,6 +21,7 @@ enum { POOL_RESERVED = 5, GRAPH_RESERVED = 2 }; /* CUmemPool_attribute, CUgraphM
 #define POOL_CALLS(X) \
 	X(get_attribute, "cuMemPoolGetAttribute", (CUmemoryPool pool, int which, void *value)) \
 	X(get_pool, "cuDeviceGetMemPool", (CUmemoryPool *pool, CUdevice dev)) \
+	X(get_default, "cuDeviceGetDefaultMemPool", (CUmemoryPool *pool, CUdevice dev)) \
 	X(trim, "cuMemPoolTrimTo", (CUmemoryPool pool, size_t keep)) \
 	X(graph_trim, "cuDeviceGraphMemTrim", (CUdevice dev)) \
 	X(graph_attribute, "cuDeviceGetGraphMemAttribute", (CUdevice dev, int which, void *value))
@@ -191,12 +192,20 @@ struct ordering {
 	uint64_t pool, size;
 };
 
-static CUmemoryPool pool_of(const struct fm_cuda_mem_at *at)
+CUmemoryPool fm_cuda_pool_in_use(CUdevice dev)
 {
 	const struct pool_calls *c = driver_calls();
 	CUmemoryPool pool = NULL;
 
-	return c->get_pool && !c->get_pool(&pool, at->dev) ? pool : NULL;
+	return c->get_pool && !c->get_pool(&pool, dev) ? pool : NULL;
+}
+
+CUmemoryPool fm_cuda_pool_default(CUdevice dev)
+{
+	const struct pool_calls *c = driver_calls();
+	CUmemoryPool pool = NULL;
+
+	return c->get_default && !c->get_default(&pool, dev) ? pool : NULL;
 }
 
 /* Lock held. As many bytes more are in use; a pool that is new has the row of that device. Returns
@@ -292,7 +301,7 @@ static bool order_begin(
 		o->at.counts = false;
 		return fm_cuda_graph_allocates(size);
 	}
-	pool = pool ? pool : pool_of(&o->at);
+	pool = pool ? pool : fm_cuda_pool_in_use(o->at.dev);
 	/* Without a name of its own, the device's own pool has a name of ours. */
 	o->pool = pool ? (uintptr_t)pool : (uint64_t)o->at.dev + 1;
 	if (!size || size > FM_CUDA_MEM_MOST)

@@ -20,6 +20,7 @@ typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUextSemaphore_st *CUexternalSemaphore;
 typedef struct CUgreenCtx_st *CUgreenCtx;
+typedef struct CUdevResourceDesc_st *CUdevResourceDesc;
 typedef struct CUuserObject_st *CUuserObject;
 typedef void (*fm_cu_host_fn)(void *user);
 typedef void (*fm_cu_differs)(void);

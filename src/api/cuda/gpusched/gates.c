@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gates.h"
+#include "api/cuda/core/cuda.h"
+#include "base/lockorder.h"
+#include "base/util.h"
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the host shares with the device, in memory of the host. */
+struct shared {
+	struct fm_gates_told told;
+	struct fm_gates head; /* as they were read: */
+	struct fm_gs_task task[];
+};
+
+/* The kernel, once for each context, as long as that lives: to unload it would wait for the
+ * device. */
+#define MODULES 64
+
+static struct {
+	pthread_mutex_t lock; /* over the load, too */
+	struct {
+		CUcontext ctx;
+		CUfunction set;
+	} of[MODULES];
+} modules = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(modules.lock, GPU_MODULES);
+
+struct fm_cu_gates {
+	const struct fm_cu_driver *cu;
+	uint32_t n;
+	CUfunction set;
+	struct shared *shared;
+	CUdeviceptr shared_at, words; /* words: fm_gates, tasks, after */
+	CUstream news, stream[FM_GATES_TASKS];
+	uint64_t put[FM_GATES_TASKS]; /* chunks, also those that failed */
+	bool broken[FM_GATES_TASKS];  /* a wait stands there alone */
+	_Atomic bool any_put;
+};
+
+static bool has_calls(const struct fm_cu_driver *cu)
+{
+	return cu->ctx_get_current && cu->module_load && cu->module_function && cu->launch &&
+	       cu->mem_alloc && cu->mem_free && cu->host_alloc && cu->host_free &&
+	       cu->host_device_pointer && cu->stream_create && cu->stream_destroy &&
+	       cu->stream_synchronize && cu->stream_query && cu->stream_mem_ops &&
+	       cu->copy_to_device && cu->copy_to_host && cu->priority_range;
+}
+
+static int error_of(fm_cu_result rc)
+{
+	if (!rc)
+		return 0;
+	if (rc == FM_CU_ERROR_OUT_OF_MEMORY)
+		return -ENOMEM;
+	return rc == FM_CU_ERROR_NOT_SUPPORTED ? -ENOSYS : -EIO;
+}
+
+static size_t tasks_size(const struct fm_cu_gates *g)
+{
+	return g->n * sizeof(struct fm_gs_task);
+}
+
+static CUdeviceptr task_at(const struct fm_cu_gates *g, uint32_t task)
+{
+	return g->words + sizeof(struct fm_gates) + task * sizeof(struct fm_gs_task);
+}
+
+static fm_cu_result launch(struct fm_cu_gates *g, CUstream stream, CUdeviceptr to, uint32_t task,
+	uint32_t what, uint64_t jobs, uint64_t chunks)
+{
+	const struct fm_cu_launch_config config = {
+		.grid = {1, 1, 1}, .block = {FM_GATES_LANES, 1, 1}, .stream = stream};
+	void *params[] = {&g->words, &to, &jobs, &chunks, &task, &what};
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->launch(&config, g->set, params, NULL);
+
+	fm_cu_leave(g->cu, mode);
+	return rc;
+}
+
+static fm_cu_result put_op(struct fm_cu_gates *g, CUstream stream, union fm_cu_mem_op op)
+{
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->stream_mem_ops(stream, 1, &op, 0);
+
+	fm_cu_leave(g->cu, mode);
+	return rc;
+}
+
+static fm_cu_result await(struct fm_cu_gates *g, CUstream stream)
+{
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->stream_synchronize(stream);
+
+	fm_cu_leave(g->cu, mode);
+	return rc;
+}
+
+/* The lock is held. */
+static fm_cu_result load(struct fm_cu_gates *g, CUcontext ctx, unsigned at)
+{
+	CUmodule module;
+	fm_cu_result rc = g->cu->module_load(&module, fm_gates_text);
+
+	if (!rc)
+		rc = g->cu->module_function(&g->set, module, FM_GATES_KERNEL);
+	if (rc)
+		return rc;
+	modules.of[at].ctx = ctx;
+	modules.of[at].set = g->set;
+	return 0;
+}
+
+static fm_cu_result find_kernel(struct fm_cu_gates *g)
+{
+	CUcontext ctx = NULL;
+	fm_cu_result rc = g->cu->ctx_get_current(&ctx);
+	unsigned i, none = MODULES;
+
+	if (rc || !ctx)
+		return rc ? rc : FM_CU_ERROR_INVALID_VALUE;
+	pthread_mutex_lock(&modules.lock);
+	for (i = 0; i < MODULES && modules.of[i].ctx != ctx; i++)
+		if (!modules.of[i].ctx)
+			none = FM_MIN(none, i);
+	if (i < MODULES)
+		g->set = modules.of[i].set;
+	else
+		rc = none < MODULES ? load(g, ctx, none) : FM_CU_ERROR_OUT_OF_MEMORY;
+	pthread_mutex_unlock(&modules.lock);
+	return rc;
+}
+
+void fm_cu_gates_context_gone(CUcontext ctx)
+{
+	pthread_mutex_lock(&modules.lock);
+	for (unsigned i = 0; ctx && i < MODULES; i++)
+		if (modules.of[i].ctx == ctx)
+			modules.of[i].ctx = NULL;
+	pthread_mutex_unlock(&modules.lock);
+}
+
+void fm_cu_gates_fork_child(void)
+{
+	modules.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	for (unsigned i = 0; i < MODULES; i++)
+		modules.of[i].ctx = NULL;
+}
+
+/* Jobs give way to decisions. */
+static fm_cu_result make_streams(struct fm_cu_gates *g)
+{
+	int least = 0, greatest = 0;
+	fm_cu_result rc = g->cu->priority_range(&least, &greatest);
+
+	if (!rc)
+		rc = g->cu->stream_create(&g->news, FM_CU_STREAM_NON_BLOCKING, greatest);
+	if (rc)
+		g->news = NULL;
+	for (uint32_t i = 0; !rc && i < g->n; i++) {
+		rc = g->cu->stream_create(&g->stream[i], FM_CU_STREAM_NON_BLOCKING, least);
+		if (rc)
+			g->stream[i] = NULL;
+	}
+	return rc;
+}
+
+static fm_cu_result allocate(struct fm_cu_gates *g, size_t words)
+{
+	size_t size = sizeof(struct shared) + tasks_size(g);
+	void *shared = NULL;
+	fm_cu_result rc = g->cu->host_alloc(
+		&shared, size, FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
+
+	if (rc)
+		return rc;
+	g->shared = shared;
+	memset(shared, 0, size);
+	rc = g->cu->host_device_pointer(&g->shared_at, shared, 0);
+	if (!rc)
+		rc = g->cu->mem_alloc(&g->words, words);
+	if (rc)
+		g->words = 0;
+	return rc;
+}
+
+static size_t n_after(const struct fm_gs *set)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < set->n; i++)
+		if (set->task[i].n_after)
+			n = FM_MAX(n, (size_t)set->task[i].first_after + set->task[i].n_after);
+	return n;
+}
+
+/* The words as the device is to find them, whose pointers are its own. */
+static void describe(const struct fm_cu_gates *g, const struct fm_gs *set, char *words)
+{
+	struct fm_gates head = {.g = *set};
+
+	head.g.task = (struct fm_gs_task *)(uintptr_t)task_at(g, 0);
+	head.g.after = (uint32_t *)(uintptr_t)task_at(g, g->n);
+	head.told =
+		(struct fm_gates_told *)(uintptr_t)(g->shared_at + offsetof(struct shared, told));
+	memcpy(words, &head, sizeof(head));
+	memcpy(words + sizeof(head), set->task, tasks_size(g));
+	if (n_after(set))
+		memcpy(words + sizeof(head) + tasks_size(g), set->after,
+			n_after(set) * sizeof(*set->after));
+}
+
+static int make(struct fm_cu_gates *g, const struct fm_gs *set)
+{
+	size_t size = sizeof(struct fm_gates) + tasks_size(g) + n_after(set) * sizeof(*set->after);
+	char *words = calloc(1, size);
+	fm_cu_result rc;
+	int mode;
+
+	if (!words)
+		return -ENOMEM;
+	mode = fm_cu_enter(g->cu);
+	rc = find_kernel(g);
+	if (!rc)
+		rc = allocate(g, size);
+	if (!rc)
+		rc = make_streams(g);
+	if (!rc) {
+		describe(g, set, words);
+		rc = g->cu->copy_to_device(g->words, words, size, g->news);
+	}
+	/* The first launch may wait for the device, so it is made while nothing stands there. */
+	if (!rc)
+		rc = launch(g, g->news, 0, 0, 0, 0, 0);
+	if (!rc)
+		rc = g->cu->stream_synchronize(g->news);
+	fm_cu_leave(g->cu, mode);
+	free(words);
+	return error_of(rc);
+}
+
+int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
+	struct fm_cu_gates **out)
+{
+	struct fm_cu_gates *g;
+	int rc;
+
+	if (!has_calls(cu))
+		return -ENOSYS;
+	if (set->n > room || set->n > FM_GATES_TASKS)
+		return -E2BIG;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return -ENOMEM;
+	g->cu = cu;
+	g->n = set->n;
+	rc = make(g, set);
+	if (rc)
+		fm_cu_gates_destroy(g);
+	else
+		*out = g;
+	return rc;
+}
+
+/* After that no decision writes a gate: a thread that reads the words has waited for the last that
+ * could. */
+static fm_cu_result end_decisions(struct fm_cu_gates *g)
+{
+	return fm_cu_gates_tell(g, 0, FM_GATES_PARK | FM_GATES_KICK, 0, 0) ||
+	       fm_cu_gates_read(g, &(struct fm_cu_gates_words){0});
+}
+
+static fm_cu_result write_word(struct fm_cu_gates *g, uint32_t task, size_t at)
+{
+	union fm_cu_mem_op write = {.op = {.operation = FM_CU_OP_WRITE_VALUE_64,
+					    .address = task_at(g, task) + at,
+					    .value = INT64_MAX}};
+
+	return put_op(g, g->news, write);
+}
+
+static fm_cu_result open_wide(struct fm_cu_gates *g, uint32_t task)
+{
+	return write_word(g, task, offsetof(struct fm_gs_task, gate));
+}
+
+/* A decision may come between any two of these. It takes no chunk for ended that has not run, since
+ * it asks whether `ended` and `seen_ended` differ, and whether `seen_ended` and `gate` do. */
+int fm_cu_gates_flush(struct fm_cu_gates *g, uint32_t task)
+{
+	return write_word(g, task, offsetof(struct fm_gs_task, ended)) ||
+			       write_word(g, task, offsetof(struct fm_gs_task, seen_ended)) ||
+			       open_wide(g, task) || fm_cu_gates_tell(g, task, FM_GATES_KICK, 0, 0)
+		       ? -EIO
+		       : 0;
+}
+
+int fm_cu_gates_open(struct fm_cu_gates *g)
+{
+	fm_cu_result rc = g->any_put ? end_decisions(g) : 0, one;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		one = g->put[i] ? open_wide(g, i) : 0;
+		rc = rc ? rc : one;
+	}
+	return rc ? -EIO : 0;
+}
+
+static int run_out(struct fm_cu_gates *g)
+{
+	int rc = fm_cu_gates_open(g);
+	fm_cu_result one;
+
+	for (uint32_t i = 0; i < g->n; i++) {
+		one = g->stream[i] ? await(g, g->stream[i]) : 0;
+		rc = one ? -EIO : rc;
+	}
+	one = g->news ? await(g, g->news) : 0;
+	return one ? -EIO : rc;
+}
+
+int fm_cu_gates_destroy(struct fm_cu_gates *g)
+{
+	int rc, mode;
+
+	if (!g)
+		return 0;
+	rc = run_out(g);
+	mode = fm_cu_enter(g->cu);
+	for (uint32_t i = 0; i < g->n; i++)
+		if (g->stream[i])
+			g->cu->stream_destroy(g->stream[i]);
+	if (g->news)
+		g->cu->stream_destroy(g->news);
+	/* What may still be written to is left alone. */
+	if (!rc && g->words)
+		g->cu->mem_free(g->words);
+	if (!rc && g->shared)
+		g->cu->host_free(g->shared);
+	fm_cu_leave(g->cu, mode);
+	free(g);
+	return rc;
+}
+
+static fm_cu_result put_wait(struct fm_cu_gates *g, uint32_t task)
+{
+	union fm_cu_mem_op wait = {
+		.op = {.operation = FM_CU_OP_WAIT_VALUE_64,
+			.address = task_at(g, task) + offsetof(struct fm_gs_task, gate),
+			.value = g->put[task] + 1,
+			.flags = FM_CU_WAIT_VALUE_GEQ}};
+
+	return put_op(g, g->stream[task], wait);
+}
+
+int fm_cu_gates_put(struct fm_cu_gates *g, uint32_t task,
+	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx), unsigned chunk,
+	void *ctx)
+{
+	int rc;
+
+	if (g->broken[task] || put_wait(g, task))
+		return -EIO;
+	g->put[task]++;
+	g->any_put = true;
+	rc = enqueue(g->stream[task], chunk, ctx);
+	rc = rc > 0 ? -EIO : rc;
+	if (!rc && launch(g, g->stream[task], 0, task, FM_GATES_ENDED | FM_GATES_KICK, 0, 0))
+		rc = -EIO;
+	g->broken[task] = rc;
+	return rc;
+}
+
+int fm_cu_gates_tell(
+	struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs, uint64_t chunks)
+{
+	return launch(g, g->news, 0, task, what, jobs, chunks) ? -EIO : 0;
+}
+
+const struct fm_gates_told *fm_cu_gates_told(const struct fm_cu_gates *g)
+{
+	return &g->shared->told;
+}
+
+int fm_cu_gates_read(struct fm_cu_gates *g, struct fm_cu_gates_words *words)
+{
+	CUdeviceptr to = g->shared_at + offsetof(struct shared, task);
+	fm_cu_result rc = launch(g, g->news, to, 0, 0, 0, 0);
+	int mode = fm_cu_enter(g->cu);
+
+	if (!rc)
+		rc = g->cu->copy_to_host(
+			&g->shared->head, g->words, sizeof(g->shared->head), g->news);
+	fm_cu_leave(g->cu, mode);
+	if (rc || await(g, g->news))
+		return -EIO;
+	words->set = &g->shared->head.g;
+	words->task = g->shared->task;
+	return 0;
+}
+
+int fm_cu_gates_look(struct fm_cu_gates *g, bool *busy)
+{
+	fm_cu_result rc = 0, one;
+	int mode = fm_cu_enter(g->cu);
+
+	*busy = false;
+	for (uint32_t i = 0; i <= g->n; i++) {
+		one = g->cu->stream_query(i < g->n ? g->stream[i] : g->news);
+		*busy |= one == FM_CU_ERROR_NOT_READY;
+		rc = one && one != FM_CU_ERROR_NOT_READY ? one : rc;
+	}
+	fm_cu_leave(g->cu, mode);
+	return rc ? -EIO : 0;
+}
+
+CUstream fm_cu_gates_stream(const struct fm_cu_gates *g, uint32_t task)
+{
+	return task < g->n ? g->stream[task] : NULL;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sets of tasks that decide on the device (docs/gpu-sched.md), as far as the driver goes: the
+ * lower half of the engine "gates". Each task has a stream. A chunk stands there between a wait for
+ * the task's gate word (a stream memory operation) and one warp (device/gpusched.h), which says
+ * that it has ended, decides, and opens the next gate. Nothing is on the device while nothing is
+ * released.
+ *
+ * All words are in memory of the device, where decisions are quick. So the host tells them
+ * everything by a launch of that warp into a stream of its own, and sees in memory of its own what
+ * has been decided.
+ *
+ * A stream that stands at a gate keeps its channel, and what shares a channel with it waits, too.
+ * So a set has no more tasks than there are channels, less those of other streams that have work:
+ * three of Fermata's, and two of the set and of what comes unforeseen.
+ *
+ * Chunks that stand in a stream cannot be taken back. When a set is destroyed they run.
+ *
+ * Owns: the streams of a set, and its words; the kernel of each context.
+ * Locks: one, over the list of those kernels.
+ * Threads: those that put chunks, one at a time for each task; those that tell and look, any;
+ * others one at a time for each set. With the set's context current. fm_cu_gates_told(): any.
+ */
+#pragma once
+#include "api/cuda/core/driver.h"
+#include "device/gpusched.h"
+
+struct fm_cu_gates;
+
+#define FM_CU_GATES_KEPT 5u /* channels */
+
+/* How many tasks a set may have; 0: none. */
+static inline unsigned fm_cu_gates_room(unsigned channels, unsigned at_work)
+{
+	unsigned room =
+		channels > at_work + FM_CU_GATES_KEPT ? channels - at_work - FM_CU_GATES_KEPT : 0;
+
+	return room < FM_GATES_TASKS ? room : FM_GATES_TASKS;
+}
+
+/* Of tasks as `set` describes them: n, slots, policy, gap, park, task, after; the decider's
+ * words are 0, but for `next` and `wake`, and for what was counted before. -E2BIG: more tasks
+ * than `room`. -ENOSYS: the driver lacks calls, or does not take them. -ENOMEM; -EIO. */
+int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
+	struct fm_cu_gates **out);
+
+/* Nothing is decided any more, and all that is in the streams runs. -EIO: the device is lost. */
+int fm_cu_gates_open(struct fm_cu_gates *g);
+/* That, and it waits for the end of it. Frees it in any case. NULL is nothing. */
+int fm_cu_gates_destroy(struct fm_cu_gates *g);
+
+/* Puts a chunk of the task into its stream. The error of `enqueue`, or -EIO; then the task must be
+ * told to be off (FM_GATES_OFF), and gets no more chunks. */
+int fm_cu_gates_put(struct fm_cu_gates *g, uint32_t task,
+	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx), unsigned chunk,
+	void *ctx);
+
+/* News (device/gpusched.h). 0; -EIO: nobody was told. */
+int fm_cu_gates_tell(
+	struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs, uint64_t chunks);
+
+/* The task is off, as was decided (is_off), and nothing of it runs: what stands in its stream runs,
+ * and counts for nothing. -EIO. */
+int fm_cu_gates_flush(struct fm_cu_gates *g, uint32_t task);
+
+/* What has been decided. It lasts as long as the set. */
+const struct fm_gates_told *fm_cu_gates_told(const struct fm_cu_gates *g);
+
+/* The words as they are between two decisions; those of the set may be those of the next one. It
+ * waits for the device. They last until they are read again. -EIO. */
+struct fm_cu_gates_words {
+	const struct fm_gs *set;
+	const struct fm_gs_task *task;
+};
+int fm_cu_gates_read(struct fm_cu_gates *g, struct fm_cu_gates_words *words);
+
+/* Is there anything in the streams? -EIO: the device is lost. */
+int fm_cu_gates_look(struct fm_cu_gates *g, bool *busy);
+
+/* NULL: no such task. */
+CUstream fm_cu_gates_stream(const struct fm_cu_gates *g, uint32_t task);
+
+/* The context has ended; in the child after a fork. */
+void fm_cu_gates_context_gone(CUcontext ctx);
+void fm_cu_gates_fork_child(void);

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls themselves: each is the driver's, with a look before or after it. */
+#include "calls.h"
+#include "base/cleanup.h"
+#include "marks.h"
+#include <pthread.h>
+
+static void begin(void)
+{
+	const struct fm_profile_wish *w = fm_profile_wish();
+
+	if (w->by & 1u << FM_SOURCE_SANITIZER)
+		fm_profile_sanitizer_start(w->sanitizer);
+	else
+		fm_profile_began(w->by, 0, "");
+}
+
+fm_cu_result cuInit(unsigned flags)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	if (fm_tap_wanted() && !fm_tap_inside)
+		pthread_once(&once, begin);
+	return NEXT(cuInit, (flags));
+}
+
+fm_cu_result cuGetProcAddress(const char *name, void **fn, int version, uint64_t flags)
+{
+	fm_cu_result rc = NEXT(cuGetProcAddress, (name, fn, version, flags));
+
+	if (!rc)
+		fm_tap_replace(name, fn, version, flags);
+	return rc;
+}
+
+fm_cu_result cuGetProcAddress_v2(
+	const char *name, void **fn, int version, uint64_t flags, unsigned *status)
+{
+	fm_cu_result rc = NEXT(cuGetProcAddress_v2, (name, fn, version, flags, status));
+
+	if (!rc)
+		fm_tap_replace(name, fn, version, flags);
+	return rc;
+}
+
+/* --- code --- */
+
+fm_cu_result cuModuleLoad(CUmodule *module, const char *path)
+{
+	fm_cu_result rc = NEXT(cuModuleLoad, (module, path));
+
+	if (!rc)
+		fm_profile_loaded_file(*module, path);
+	return rc;
+}
+
+/* The driver's call for the image with marks, if there is one and the driver takes it; else for the
+ * program's. `image` is its name in the call. */
+#define LOAD(symbol, args, handle, library)                                \
+	const void *given = image;                                         \
+	FM_CLEAN_FREE char *marked = fm_profile_marked(given);             \
+	CUdeviceptr word = 0;                                              \
+	fm_cu_result rc = FM_CU_ERROR_INVALID_VALUE;                       \
+                                                                           \
+	if (marked) {                                                      \
+		image = marked;                                            \
+		rc = NEXT(symbol, args);                                   \
+		word = rc ? 0 : fm_profile_marks_word(*(handle), library); \
+		image = given;                                             \
+	}                                                                  \
+	if (rc)                                                            \
+		rc = NEXT(symbol, args);                                   \
+	if (!rc)                                                           \
+		fm_profile_loaded(*(handle), given, word);                 \
+	return rc
+
+fm_cu_result cuModuleLoadData(CUmodule *module, const void *image)
+{
+	LOAD(cuModuleLoadData, (module, image), module, false);
+}
+
+fm_cu_result cuModuleLoadDataEx(
+	CUmodule *module, const void *image, unsigned n, int *options, void **values)
+{
+	LOAD(cuModuleLoadDataEx, (module, image, n, options, values), module, false);
+}
+
+fm_cu_result cuModuleLoadFatBinary(CUmodule *module, const void *image)
+{
+	fm_cu_result rc = NEXT(cuModuleLoadFatBinary, (module, image));
+
+	if (!rc)
+		fm_profile_loaded(*module, image, 0);
+	return rc;
+}
+
+fm_cu_result cuModuleUnload(CUmodule module)
+{
+	fm_profile_unloaded(module);
+	return NEXT(cuModuleUnload, (module));
+}
+
+static fm_cu_result load_library(CUlibrary *library, const void *image, int *jit, void **jit_values,
+	unsigned n_jit, int *options, void **values, unsigned n)
+{
+	LOAD(cuLibraryLoadData, (library, image, jit, jit_values, n_jit, options, values, n),
+		library, true);
+}
+
+fm_cu_result cuLibraryLoadData(CUlibrary *library, const void *image, int *jit, void **jit_values,
+	unsigned n_jit, int *options, void **values, unsigned n)
+{
+	fm_cu_result rc;
+
+	if (!fm_tap_preserved(options, values, n))
+		return load_library(library, image, jit, jit_values, n_jit, options, values, n);
+	rc = NEXT(cuLibraryLoadData, (library, image, jit, jit_values, n_jit, options, values, n));
+	if (!rc)
+		fm_profile_loaded(*library, image, 0);
+	return rc;
+}
+
+fm_cu_result cuLibraryLoadFromFile(CUlibrary *library, const char *path, int *jit,
+	void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)
+{
+	fm_cu_result rc = NEXT(
+		cuLibraryLoadFromFile, (library, path, jit, jit_values, n_jit, options, values, n));
+
+	if (!rc)
+		fm_profile_loaded_file(*library, path);
+	return rc;
+}
+
+fm_cu_result cuLibraryUnload(CUlibrary library)
+{
+	fm_profile_unloaded(library);
+	return NEXT(cuLibraryUnload, (library));
+}
+
+fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
+{
+	fm_cu_result rc = NEXT(cuModuleGetFunction, (f, module, name));
+
+	if (!rc)
+		fm_profile_belongs(*f, module);
+	return rc;
+}
+
+fm_cu_result cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name)
+{
+	fm_cu_result rc = NEXT(cuLibraryGetKernel, (k, library, name));
+
+	if (!rc)
+		fm_profile_belongs(*k, library);
+	return rc;
+}
+
+fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
+{
+	fm_cu_result rc = NEXT(cuLibraryGetModule, (module, library));
+
+	if (!rc)
+		fm_profile_belongs(*module, library);
+	return rc;
+}
+
+fm_cu_result cuKernelGetFunction(CUfunction *f, CUkernel k)
+{
+	fm_cu_result rc = NEXT(cuKernelGetFunction, (f, k));
+
+	if (!rc)
+		fm_profile_belongs(*f, k);
+	return rc;
+}
+
+fm_cu_result cuTensorMapEncodeTiled(void *map, unsigned type, unsigned rank, void *at,
+	const uint64_t *dim, const uint64_t *stride, const unsigned *box, const unsigned *step,
+	int interleave, int swizzle, int promotion, int fill)
+{
+	fm_cu_result rc =
+		NEXT(cuTensorMapEncodeTiled, (map, type, rank, at, dim, stride, box, step,
+						     interleave, swizzle, promotion, fill));
+
+	if (!rc)
+		fm_profile_map_made(map, type, interleave ? 0 : rank, (uintptr_t)at, dim, stride);
+	return rc;
+}
+
+/* Beyond its sizes a map of this kind reads nothing, either: it gives zeros. */
+fm_cu_result cuTensorMapEncodeIm2col(void *map, unsigned type, unsigned rank, void *at,
+	const uint64_t *dim, const uint64_t *stride, const int *lower, const int *upper,
+	unsigned channels, unsigned pixels, const unsigned *step, int interleave, int swizzle,
+	int promotion, int fill)
+{
+	fm_cu_result rc = NEXT(cuTensorMapEncodeIm2col,
+		(map, type, rank, at, dim, stride, lower, upper, channels, pixels, step, interleave,
+			swizzle, promotion, fill));
+
+	if (!rc)
+		fm_profile_map_made(map, type, interleave ? 0 : rank, (uintptr_t)at, dim, stride);
+	return rc;
+}
+
+fm_cu_result cuTensorMapEncodeIm2colWide(void *map, unsigned type, unsigned rank, void *at,
+	const uint64_t *dim, const uint64_t *stride, int lower, int upper, unsigned channels,
+	unsigned pixels, const unsigned *step, int interleave, int mode, int swizzle, int promotion,
+	int fill)
+{
+	fm_cu_result rc = NEXT(cuTensorMapEncodeIm2colWide,
+		(map, type, rank, at, dim, stride, lower, upper, channels, pixels, step, interleave,
+			mode, swizzle, promotion, fill));
+
+	if (!rc)
+		fm_profile_map_made(map, type, interleave ? 0 : rank, (uintptr_t)at, dim, stride);
+	return rc;
+}
+
+/* It reaches as far as it did. */
+fm_cu_result cuTensorMapReplaceAddress(void *map, void *at)
+{
+	struct fm_profile_map was = {0};
+	bool known = map && fm_tap_wanted() && fm_profile_map_find(map, &was);
+	fm_cu_result rc = NEXT(cuTensorMapReplaceAddress, (map, at));
+
+	if (!rc)
+		fm_profile_map_moved(map, (uintptr_t)at, known ? was.bytes : 0);
+	return rc;
+}
+
+/* --- launches --- */
+
+static inline CUstream stream_of(CUstream given, bool own)
+{
+	return own && !given ? FM_CU_STREAM_PER_THREAD : given;
+}
+
+#define BY_DIMS(symbol, own, declared, args, its_extra)                          \
+	fm_cu_result symbol declared                                             \
+	{                                                                        \
+		struct fm_profile_look *look =                                   \
+			fm_profile_before(&(struct fm_profile_launching){.f = f, \
+				.grid = {gx, gy, gz},                            \
+				.block = {bx, by, bz},                           \
+				.stream = stream_of(stream, own),                \
+				.params = params,                                \
+				.extra = its_extra});                            \
+		fm_cu_result rc = NEXT(symbol, args);                            \
+                                                                                 \
+		fm_profile_after(look, rc);                                      \
+		return rc;                                                       \
+	}
+#define DIMS                                                                           \
+	CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
+		unsigned bz, unsigned shared, CUstream stream, void **params
+#define DIMS_ARGS f, gx, gy, gz, bx, by, bz, shared, stream, params
+BY_DIMS(cuLaunchKernel, false, (DIMS, void **extra), (DIMS_ARGS, extra), extra)
+BY_DIMS(cuLaunchKernel_ptsz, true, (DIMS, void **extra), (DIMS_ARGS, extra), extra)
+BY_DIMS(cuLaunchCooperativeKernel, false, (DIMS), (DIMS_ARGS), NULL)
+BY_DIMS(cuLaunchCooperativeKernel_ptsz, true, (DIMS), (DIMS_ARGS), NULL)
+
+#define BY_CONFIG(symbol, own)                                                                     \
+	fm_cu_result symbol(const struct fm_cu_launch_config *config, CUfunction f, void **params, \
+		void **extra)                                                                      \
+	{                                                                                          \
+		struct fm_profile_look *look = NULL;                                               \
+		fm_cu_result rc;                                                                   \
+                                                                                                   \
+		if (config)                                                                        \
+			look = fm_profile_before(&(struct fm_profile_launching){.f = f,            \
+				.grid = {config->grid[0], config->grid[1], config->grid[2]},       \
+				.block = {config->block[0], config->block[1], config->block[2]},   \
+				.stream = stream_of(config->stream, own),                          \
+				.params = params,                                                  \
+				.extra = extra});                                                  \
+		rc = NEXT(symbol, (config, f, params, extra));                                     \
+		fm_profile_after(look, rc);                                                        \
+		return rc;                                                                         \
+	}
+BY_CONFIG(cuLaunchKernelEx, false)
+BY_CONFIG(cuLaunchKernelEx_ptsz, true)
+
+/* One launch of an unknown number of kernels. */
+static void count_graph(void)
+{
+	if (!fm_tap_wanted())
+		return;
+	fm_profile_count_launch();
+	fm_profile_unseen(FM_UNSEEN_GRAPH);
+}
+
+#define BY_GRAPH(symbol)                                        \
+	fm_cu_result symbol(CUgraphExec graph, CUstream stream) \
+	{                                                       \
+		count_graph();                                  \
+		return NEXT(symbol, (graph, stream));           \
+	}
+BY_GRAPH(cuGraphLaunch)
+BY_GRAPH(cuGraphLaunch_ptsz)

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine "gates" of <fermata/gpu_sched.h>: a set from its start to its end. sets_queue.c has
+ * its XQueue, sets_calls.c what is called while it runs. */
+#include "api/cuda/shim/guard/guarded.h"
+#include "base/cancel.h"
+#include "base/lockorder.h"
+#include "gpusched/engine.h"
+#include "gpusched/task.h"
+#include "sets_device.h"
+#include "shim.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SETS 32 /* started */
+
+/* Sets that have streams. */
+static struct {
+	pthread_mutex_t lock;
+	pthread_cond_t cond; /* a set is not held any more */
+	struct fm_cuda_set *at[SETS];
+} sets = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
+FM_LOCK_RANK(sets.lock, CUDA_SETS);
+
+_Atomic unsigned fm_cuda_sets_live;
+static _Atomic unsigned leaving; /* calls between leave and stay */
+
+/* --- the list --- */
+
+static int enlist(struct fm_cuda_set *d)
+{
+	unsigned i = 0;
+
+	pthread_mutex_lock(&sets.lock);
+	while (i < SETS && sets.at[i])
+		i++;
+	if (i < SETS) {
+		sets.at[i] = d;
+		atomic_fetch_add(&fm_cuda_sets_live, 1);
+	}
+	pthread_mutex_unlock(&sets.lock);
+	return i < SETS ? 0 : -E2BIG;
+}
+
+static void delist(const struct fm_cuda_set *d)
+{
+	pthread_mutex_lock(&sets.lock);
+	for (unsigned i = 0; i < SETS; i++)
+		if (sets.at[i] == d) {
+			sets.at[i] = NULL;
+			atomic_fetch_sub(&fm_cuda_sets_live, 1);
+		}
+	pthread_mutex_unlock(&sets.lock);
+}
+
+unsigned fm_cuda_sets_channels(void)
+{
+	unsigned n = 0;
+
+	if (!atomic_load(&fm_cuda_sets_live))
+		return 0;
+	pthread_mutex_lock(&sets.lock);
+	for (unsigned i = 0; i < SETS; i++)
+		n += sets.at[i] ? sets.at[i]->n : 0;
+	pthread_mutex_unlock(&sets.lock);
+	return n;
+}
+
+bool fm_cuda_sets_own_slow(CUstream stream)
+{
+	bool own = false;
+
+	pthread_mutex_lock(&sets.lock);
+	for (unsigned i = 0; i < SETS && !own; i++)
+		for (uint32_t k = 0; sets.at[i] && sets.at[i]->gates && k < sets.at[i]->n; k++)
+			own |= fm_cu_gates_stream(sets.at[i]->gates, k) == stream;
+	pthread_mutex_unlock(&sets.lock);
+	return own;
+}
+
+/* The feed, which stays until it is let go; NULL: there is none. */
+static struct fm_cu_feed *keep_feed(struct fm_cuda_set *d)
+{
+	struct fm_cu_feed *f;
+
+	pthread_mutex_lock(&d->set->lock);
+	f = d->ending ? NULL : d->feed;
+	if (f)
+		fm_cu_feed_keep(f);
+	pthread_mutex_unlock(&d->set->lock);
+	return f;
+}
+
+static size_t keep_feeds(struct fm_cu_feed **feed)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&sets.lock);
+	for (unsigned i = 0; i < SETS; i++) {
+		feed[n] = sets.at[i] ? keep_feed(sets.at[i]) : NULL;
+		n += feed[n] != NULL;
+	}
+	pthread_mutex_unlock(&sets.lock);
+	return n;
+}
+
+/* --- calls that wait for the device --- */
+
+static FM_COLD void for_feeds(void (*what)(struct fm_cu_feed *f))
+{
+	struct fm_cu_feed *feed[SETS + 1];
+	size_t n = keep_feeds(feed);
+
+	for (size_t i = 0; i < n; i++) {
+		what(feed[i]);
+		fm_cu_feed_let_go(feed[i]);
+	}
+}
+
+void fm_cuda_sets_leave(void)
+{
+	atomic_fetch_add(&leaving, 1);
+	if (FM_UNLIKELY(atomic_load(&fm_cuda_sets_live)) && !fm_cuda_enqueue_refuses())
+		for_feeds(fm_cu_feed_leave);
+}
+
+void fm_cuda_sets_stay(void)
+{
+	atomic_fetch_sub(&leaving, 1);
+	if (FM_UNLIKELY(atomic_load(&fm_cuda_sets_live)) && !fm_cuda_enqueues)
+		for_feeds(fm_cu_feed_stay);
+}
+
+bool fm_cuda_sets_are_left(void)
+{
+	return atomic_load(&leaving);
+}
+
+/* --- start and end --- */
+
+static bool enters(struct fm_cuda_set *d)
+{
+	return !d->cu->ctx_push(d->ctx);
+}
+
+static void exits(struct fm_cuda_set *d)
+{
+	CUcontext old;
+
+	d->cu->ctx_pop(&old);
+}
+
+static int check_room(struct fm_cuda_set *d)
+{
+	struct fm_client *c = fm_shim_has_client();
+	struct fm_xq *xq[FM_BOARD_SLOTS];
+	size_t n = c ? fm_cuda_keep(NULL, xq, NULL, NULL) : 0;
+	unsigned at_work = fm_cuda_sets_channels(), channels = fm_cu_channels(), room;
+
+	for (size_t i = 0; i < n; i++) {
+		at_work += fm_xq_is_at_work(xq[i]);
+		fm_xq_unref(xq[i]);
+	}
+	room = fm_cu_gates_room(channels, at_work);
+	if (d->set->host.g.n <= room)
+		return 0;
+	return fm_gpu_fail(d->set, -E2BIG,
+		"%u tasks, and room for %u: each has a channel of the device, of %u that the "
+		"process has (CUDA_DEVICE_MAX_CONNECTIONS, at most 32), of which %u are in use and "
+		"%u are kept",
+		d->set->host.g.n, room, channels, at_work, FM_CU_GATES_KEPT);
+}
+
+static int make_gates(struct fm_cuda_set *d)
+{
+	struct fm_gs set = d->set->host.g;
+	struct fm_cu_turnstile *t = fm_cuda_wait_begin(d->ctx);
+	int rc;
+
+	set.park = 0; /* told when there is somebody to tell it */
+	rc = fm_cu_gates_create(d->cu, &set, FM_GATES_TASKS, &d->gates);
+	fm_cuda_wait_end(t);
+	if (rc)
+		return fm_gpu_fail(d->set, rc,
+			rc == -ENOSYS ? "the driver has no stream memory operations of 64 bits"
+				      : "the driver refuses what a set needs: streams, memory, a "
+					"module");
+	for (uint32_t i = 0; i < set.n; i++)
+		fm_shim_enter(&fm_cuda_refused.entry, (uintptr_t)fm_cu_gates_stream(d->gates, i));
+	return 0;
+}
+
+/* From the list of sets nobody comes to the gates any more. */
+static struct fm_cu_gates *take_gates(struct fm_cuda_set *d)
+{
+	struct fm_cu_gates *g;
+
+	pthread_mutex_lock(&sets.lock);
+	g = d->gates;
+	d->gates = NULL;
+	pthread_mutex_unlock(&sets.lock);
+	return g;
+}
+
+static void end_gates(struct fm_cuda_set *d)
+{
+	struct fm_cu_turnstile *t;
+	struct fm_cu_gates *g;
+	bool busy = true;
+
+	/* What stands there runs before anything waits in the driver. */
+	if (!fm_cu_gates_open(d->gates))
+		while (!fm_cu_gates_look(d->gates, &busy) && busy)
+			nanosleep(&(struct timespec){.tv_nsec = FM_CU_SET_END_LOOK}, NULL);
+	for (uint32_t i = 0; i < d->n; i++)
+		fm_cuda_close_stream(fm_cu_gates_stream(d->gates, i));
+	g = take_gates(d);
+	t = fm_cuda_wait_begin(d->ctx);
+	fm_cu_gates_destroy(g);
+	fm_cuda_wait_end(t);
+}
+
+static int make_feed(struct fm_cuda_set *d)
+{
+	struct fm_cu_feed_hooks hooks = fm_cuda_set_hooks;
+	const struct fm_gpu_set *s = d->set;
+	struct fm_cu_feed_task task[FM_GATES_TASKS];
+	struct fm_cu_feed *f;
+	int rc;
+
+	for (uint32_t i = 0; i < d->n; i++) {
+		d->work[i] = (struct fm_cuda_set_task){.of = d, .task = i};
+		task[i] = (struct fm_cu_feed_task){.enqueue = fm_cuda_set_enqueue,
+			.ctx = &d->work[i],
+			.chunks = s->host.g.task[i].chunks,
+			.n_after = s->host.g.task[i].n_after,
+			.after = s->work[i].after};
+	}
+	hooks.arg = d;
+	rc = fm_cu_feed_create(d->cu, d->ctx, d->gates, task, d->n, s->depth, &hooks, &f);
+	if (rc)
+		return fm_gpu_fail(d->set, rc, "no thread for the set");
+	fm_cuda_set_queue_feed(d->queue, f);
+	pthread_mutex_lock(&d->set->lock);
+	d->feed = f;
+	pthread_mutex_unlock(&d->set->lock);
+	fm_cu_feed_park(f, fm_gs_read(&s->host.g.park));
+	return 0;
+}
+
+/* The context is current. */
+static int make_all(struct fm_cuda_set *d)
+{
+	int rc = check_room(d);
+
+	if (rc)
+		return rc;
+	d->n = d->set->host.g.n;
+	rc = make_gates(d);
+	if (rc)
+		return rc;
+	rc = enlist(d);
+	if (rc) {
+		end_gates(d);
+		return fm_gpu_fail(d->set, rc, "a process has %u sets at a time at most", SETS);
+	}
+	d->queue = fm_cuda_set_queue_new(d->ctx);
+	rc = make_feed(d);
+	if (rc) {
+		fm_cuda_set_queue_close(d->queue);
+		d->queue = NULL;
+		end_gates(d);
+		delist(d);
+	}
+	return rc;
+}
+
+static int start(struct fm_gpu_set *s)
+{
+	struct fm_cuda_set *d = s->device;
+	int rc = -ENODEV;
+	FM_NO_CANCEL;
+
+	pthread_mutex_lock(&d->life);
+	if (d->gone || !enters(d)) {
+		fm_gpu_fail(s, rc, "the context of the set is gone");
+	} else {
+		rc = make_all(d);
+		exits(d);
+	}
+	pthread_mutex_unlock(&d->life);
+	return rc;
+}
+
+/* What is left would run now, whatever the group's gate says. */
+static void await_turn(struct fm_cuda_set *d)
+{
+	uint64_t until = fm_now() + FM_CU_SET_END_MOST;
+
+	while (!fm_cuda_set_queue_may_run(d->queue) && fm_now() < until)
+		nanosleep(&(struct timespec){.tv_nsec = FM_CU_SET_END_LOOK}, NULL);
+}
+
+static void end(struct fm_cuda_set *d)
+{
+	struct fm_cu_feed *f;
+	FM_NO_CANCEL;
+
+	pthread_mutex_lock(&d->life);
+	pthread_mutex_lock(&d->set->lock);
+	f = d->feed;
+	d->ending = f != NULL;
+	pthread_mutex_unlock(&d->set->lock);
+	if (!f) {
+		pthread_mutex_unlock(&d->life);
+		return;
+	}
+	await_turn(d);
+	if (fm_cu_feed_read(
+		    f, fm_cuda_set_take_all, d)) /* a call that fails once costs no counts */
+		fm_cu_feed_read(f, fm_cuda_set_take_all, d);
+	fm_cuda_set_queue_feed(d->queue, NULL);
+	fm_cu_feed_destroy(f);
+	if (enters(d)) {
+		end_gates(d);
+		exits(d);
+	}
+	delist(d); /* as long as it is there, a thread that ends the context waits for all this */
+	fm_cuda_set_queue_close(d->queue);
+	d->queue = NULL;
+	pthread_mutex_lock(&d->set->lock);
+	d->feed = NULL;
+	d->ending = false;
+	pthread_mutex_unlock(&d->set->lock);
+	pthread_mutex_unlock(&d->life);
+}
+
+/* --- lives of others --- */
+
+/* The set, which is held: another thread that frees it waits for that. */
+static struct fm_cuda_set *hold_on(CUcontext ctx)
+{
+	struct fm_cuda_set *d = NULL;
+
+	pthread_mutex_lock(&sets.lock);
+	for (unsigned i = 0; i < SETS && !d; i++)
+		if (sets.at[i] && sets.at[i]->ctx == ctx && !sets.at[i]->gone) {
+			d = sets.at[i];
+			d->gone = true;
+			d->held++;
+		}
+	pthread_mutex_unlock(&sets.lock);
+	return d;
+}
+
+static void let_go(struct fm_cuda_set *d)
+{
+	pthread_mutex_lock(&sets.lock);
+	d->held--;
+	pthread_cond_broadcast(&sets.cond);
+	pthread_mutex_unlock(&sets.lock);
+}
+
+static void await_holders(struct fm_cuda_set *d)
+{
+	pthread_mutex_lock(&sets.lock);
+	while (d->held)
+		pthread_cond_wait(&sets.cond, &sets.lock);
+	pthread_mutex_unlock(&sets.lock);
+}
+
+void fm_cuda_sets_context_ends(CUcontext ctx)
+{
+	struct fm_cuda_set *d;
+
+	if (!ctx || !atomic_load(&fm_cuda_sets_live) || fm_cuda_enqueue_refuses())
+		return;
+	while ((d = hold_on(ctx))) {
+		end(d);
+		let_go(d);
+	}
+}
+
+/* No more chunks come, and what stands in streams runs, as what other streams have does. What the
+ * program has registered before may still free its sets. */
+static void at_exit(void)
+{
+	for_feeds(fm_cu_feed_end);
+	pthread_mutex_lock(&sets.lock);
+	for (unsigned i = 0; i < SETS; i++)
+		if (sets.at[i] && sets.at[i]->gates && enters(sets.at[i])) {
+			fm_cu_gates_open(sets.at[i]->gates);
+			exits(sets.at[i]);
+		}
+	pthread_mutex_unlock(&sets.lock);
+}
+
+void fm_cuda_sets_fork_child(void)
+{
+	sets.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	sets.cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+	memset(sets.at, 0, sizeof(sets.at));
+	atomic_store(&fm_cuda_sets_live, 0);
+	atomic_store(&leaving, 0);
+	fm_cu_gates_fork_child();
+}
+
+/* --- the engine --- */
+
+static void hear_exit(void)
+{
+	atexit(at_exit);
+}
+
+static int open_set(struct fm_gpu_set *s)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	struct fm_cuda_set *d;
+	CUcontext ctx = fm_cuda_current();
+
+	if (!ctx)
+		return -ENODEV;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	fm_shim_hear_forks();
+	fm_shim_client();
+	pthread_once(&once, hear_exit);
+	d->set = s;
+	d->cu = fm_cuda_driver();
+	d->ctx = ctx;
+	pthread_mutex_init(&d->life, NULL);
+	fm_lock_rank(&d->life, CUDA_SET);
+	s->device = d;
+	return 0;
+}
+
+static void close_set(struct fm_gpu_set *s)
+{
+	struct fm_cuda_set *d = s->device;
+
+	end(d);
+	await_holders(d);
+	pthread_mutex_destroy(&d->life);
+	free(d);
+}
+
+static int check_task(struct fm_gpu_set *s, const struct fm_gpu_task *t)
+{
+	if (t->graph)
+		return fm_gpu_fail(s, -EOPNOTSUPP,
+			"the engine \"gates\" takes no graphs: launch the graph in enqueue");
+	if (!t->enqueue)
+		return fm_gpu_fail(s, -EINVAL, "no enqueue: what is its work?");
+	return 0;
+}
+
+static int drain(struct fm_gpu_set *s, uint64_t timeout_ns)
+{
+	struct fm_cuda_set *d = s->device;
+	struct fm_cu_feed *f = keep_feed(d);
+	int rc;
+
+	if (!f)
+		return d->gone ? -ENODEV : 0;
+	rc = fm_cu_feed_wait(f, fm_add_sat(fm_now(), timeout_ns));
+	fm_gs_write(&s->host.g.pending, fm_cu_feed_pending(f));
+	fm_cu_feed_let_go(f);
+	if (rc != -ETIMEDOUT)
+		end(d);
+	return rc;
+}
+
+static void park(struct fm_gpu_set *s)
+{
+	struct fm_cu_feed *f = keep_feed(s->device);
+
+	if (!f)
+		return;
+	fm_cu_feed_park(f, fm_gs_read(&s->host.g.park));
+	fm_cu_feed_let_go(f);
+}
+
+static int ask(struct fm_gpu_set *s, uint32_t task, unsigned jobs)
+{
+	struct fm_cuda_set *d = s->device;
+
+	if (d->gone)
+		return -ENODEV;
+	return d->feed && !d->ending ? fm_cu_feed_ask(d->feed, task, jobs) : -ESHUTDOWN;
+}
+
+/* Since it has been asked, the feed stays. */
+static int release(struct fm_gpu_set *s, uint32_t task, unsigned jobs)
+{
+	struct fm_cuda_set *d = s->device;
+
+	return fm_cu_feed_release(d->feed, task, jobs);
+}
+
+static int read_stats(struct fm_gpu_set *s)
+{
+	struct fm_cu_feed *f = keep_feed(s->device);
+	int rc;
+
+	if (!f)
+		return 0;
+	rc = fm_cu_feed_read(f, fm_cuda_set_take_stats, s->device);
+	fm_cu_feed_let_go(f);
+	return rc ? -ENODEV : 0;
+}
+
+static const struct fm_gpu_engine gates = {
+	.name = "gates",
+	.tasks = FM_GATES_TASKS,
+	.no_end = "the device has failed, or the context of the set has ended: the set is over",
+	.open = open_set,
+	.close = close_set,
+	.check = check_task,
+	.start = start,
+	.drain = drain,
+	.park = park,
+	.ask = ask,
+	.release = release,
+	.read = read_stats,
+};
+
+static __attribute__((constructor)) void offer(void)
+{
+	fm_gpu_engine_offer(&gates);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Within the module: the XQueue of a set that decides on the device. A job is a command. It is
+ * stopped as level 3 is: the set parks, and stands when no chunk runs. */
+#pragma once
+#include "api/cuda/gpusched/feed.h"
+#include "sets.h"
+
+struct fm_cuda_set_queue;
+
+/* NULL: without a client, or without a place on the board: then the set runs free. All that follows
+ * takes NULL. */
+struct fm_cuda_set_queue *fm_cuda_set_queue_new(CUcontext ctx);
+/* The feed that is to stop; NULL: none any more. */
+void fm_cuda_set_queue_feed(struct fm_cuda_set_queue *q, struct fm_cu_feed *feed);
+void fm_cuda_set_queue_close(struct fm_cuda_set_queue *q);
+
+void fm_cuda_set_queue_begin(struct fm_cuda_set_queue *q, uint32_t task);
+void fm_cuda_set_queue_end(struct fm_cuda_set_queue *q);
+void fm_cuda_set_queue_finished(struct fm_cuda_set_queue *q, uint64_t jobs);
+bool fm_cuda_set_queue_may_run(struct fm_cuda_set_queue *q);
+void fm_cuda_set_queue_stands(struct fm_cuda_set_queue *q);

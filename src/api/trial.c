@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trial.h"
+#include "base/cancel.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include "tune.h"
+#include <stdlib.h>
+#include <time.h>
+
+/* Trackers may come after the trial. The last one frees it. */
+struct trial {
+	_Atomic unsigned refs;
+	unsigned n;
+	struct mark {
+		struct trial *of;
+		_Atomic bool came;
+		bool put, late; /* late: it had not come when the gate opened */
+	} mark[];               /* of the others; the last is of the queue that is tried */
+};
+
+static void unref(struct trial *t)
+{
+	if (atomic_fetch_sub(&t->refs, 1) == 1)
+		free(t);
+}
+
+static void came(void *cookie, uint64_t now)
+{
+	struct mark *m = cookie;
+
+	atomic_store(&m->came, true);
+	unref(m->of);
+}
+
+static bool put(struct trial *t, unsigned i, const struct fm_trial_queue *q)
+{
+	struct mark *m = &t->mark[i];
+
+	m->of = t;
+	atomic_fetch_add(&t->refs, 1);
+	m->put = true;
+	if (q->track && !q->track(q->hwq, came, m))
+		return true;
+	m->put = false;
+	unref(t); /* the caller has another */
+	return false;
+}
+
+static void nap(uint64_t ns)
+{
+	const struct timespec ts = fm_timespec(ns);
+
+	nanosleep(&ts, NULL);
+}
+
+/* Have all of these come, or the limit? */
+static void await(struct trial *t, unsigned from, unsigned to)
+{
+	uint64_t until = fm_now() + FM_TRIAL_PASSES;
+
+	for (unsigned i = from; i < to; i++)
+		while (t->mark[i].put && !atomic_load(&t->mark[i].came) && fm_now() < until)
+			nap(FM_TRIAL_LOOK);
+}
+
+/* The gate is closed. Puts a tracker behind it, and into each other queue. */
+static bool stands(struct trial *t, const struct fm_hw_ops *ops, void *hwq,
+	const struct fm_trial_queue *others)
+{
+	const struct fm_trial_queue own = {ops->track, hwq};
+
+	if (!put(t, t->n, &own))
+		return false;
+	for (unsigned i = 0; i < t->n; i++)
+		put(t, i, &others[i]);
+	nap(FM_TRIAL_STANDS);
+	await(t, 0, t->n);
+	for (unsigned i = 0; i < t->n; i++)
+		t->mark[i].late = t->mark[i].put && !atomic_load(&t->mark[i].came);
+	return true;
+}
+
+static enum fm_trial verdict(struct trial *t, bool passed, unsigned *stalled)
+{
+	if (passed)
+		return FM_TRIAL_PASSED;
+	await(t, t->n, t->n + 1);
+	if (!atomic_load(&t->mark[t->n].came))
+		return FM_TRIAL_STAYS;
+	nap(FM_TRIAL_STANDS); /* those that stood with it have come by now */
+	for (unsigned i = 0; i < t->n; i++) {
+		if (!t->mark[i].late || !atomic_load(&t->mark[i].came))
+			continue;
+		if (stalled)
+			*stalled = i;
+		return FM_TRIAL_STALLS;
+	}
+	return FM_TRIAL_HOLDS;
+}
+
+static enum fm_trial try_once(const struct fm_hw_ops *ops, void *hwq,
+	const struct fm_trial_queue *others, unsigned n, unsigned *stalled)
+{
+	struct trial *t = calloc(1, sizeof(*t) + (n + 1) * sizeof(t->mark[0]));
+	enum fm_trial is = FM_TRIAL_REFUSED;
+	bool put_all, passed;
+	void *gate;
+
+	if (!t)
+		return is;
+	atomic_init(&t->refs, 1);
+	t->n = n;
+	if (!ops->host_gate.deactivate || !ops->track || ops->host_gate.deactivate(hwq, &gate)) {
+		unref(t);
+		return is;
+	}
+	put_all = stands(t, ops, hwq, others);
+	passed = atomic_load(&t->mark[n].came);
+	ops->host_gate.reactivate(hwq, gate);
+	if (put_all)
+		is = verdict(t, passed, stalled);
+	unref(t);
+	return is;
+}
+
+/* Another queue with work of its own may end it just when the gate opens: that is no stall. It is
+ * one if the same happens once more. */
+enum fm_trial fm_gate_try(const struct fm_hw_ops *ops, void *hwq,
+	const struct fm_trial_queue *others, unsigned n, unsigned *stalled)
+{
+	enum fm_trial is;
+	FM_NO_CANCEL; /* the gate would stay closed */
+
+	is = try_once(ops, hwq, others, n, stalled);
+	return is == FM_TRIAL_STALLS ? try_once(ops, hwq, others, n, stalled) : is;
+}

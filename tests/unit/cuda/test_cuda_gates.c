@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Sets of tasks that decide on the device, beside the fake driver: each chunk runs once, in the
+ * order of the policy, on no more slots than there are; and nothing hangs, whichever call of the
+ * driver fails.
+ */
+#define CU_EXPORT extern
+#include "../../cuda.h"
+#include "api/cuda/gpusched/feed.h"
+#include "base/clock.h"
+#include "base/util.h"
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define PATIENCE (120 * FM_S)
+
+/* --- the driver, of whose calls one can fail --- */
+
+static struct fm_cu_driver real, cu;
+static _Atomic unsigned calls, failing; /* the failing-th call fails; 0: none */
+
+static bool fails(void)
+{
+	return ++calls == failing;
+}
+
+#define FAILS(name, params, args)                      \
+	static fm_cu_result name##_ params             \
+	{                                              \
+		return fails() ? 999 : real.name args; \
+	}
+
+FAILS(module_load, (CUmodule * m, const void *image), (m, image))
+FAILS(module_function, (CUfunction * f, CUmodule m, const char *name), (f, m, name))
+FAILS(mem_alloc, (CUdeviceptr * d, size_t size), (d, size))
+FAILS(host_alloc, (void **p, size_t size, unsigned flags), (p, size, flags))
+FAILS(host_device_pointer, (CUdeviceptr * d, void *p, unsigned flags), (d, p, flags))
+FAILS(priority_range, (int *least, int *greatest), (least, greatest))
+FAILS(stream_create, (CUstream * s, unsigned flags, int priority), (s, flags, priority))
+FAILS(copy_to_device, (CUdeviceptr to, const void *from, size_t size, CUstream s),
+	(to, from, size, s))
+FAILS(stream_mem_ops, (CUstream s, unsigned n, union fm_cu_mem_op *ops, unsigned flags),
+	(s, n, ops, flags))
+FAILS(launch, (const struct fm_cu_launch_config *c, CUfunction f, void **params, void **extra),
+	(c, f, params, extra))
+
+static int open_driver(void **state)
+{
+	CUcontext ctx;
+
+	(void)state;
+#define FIND(name, symbol, params) real.name = (fm_cu_result(*) params)dlsym(RTLD_DEFAULT, symbol);
+	FM_CU_DRIVER(FIND)
+	cu = real;
+	cu.module_load = module_load_;
+	cu.module_function = module_function_;
+	cu.mem_alloc = mem_alloc_;
+	cu.host_alloc = host_alloc_;
+	cu.host_device_pointer = host_device_pointer_;
+	cu.priority_range = priority_range_;
+	cu.stream_create = stream_create_;
+	cu.copy_to_device = copy_to_device_;
+	cu.stream_mem_ops = stream_mem_ops_;
+	cu.launch = launch_;
+	return cuInit(0) || cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx);
+}
+
+/* --- a set, and what its chunks do --- */
+
+#define MANY   FM_GATES_TASKS
+#define CHUNKS 4096
+
+static struct world {
+	struct fm_gs set;
+	struct fm_gs_task task[MANY];
+	uint32_t after[MANY];
+	struct fm_cu_gates *gates;
+	unsigned queued[MANY], wanted[MANY], number[MANY]; /* number: its ctx */
+	_Atomic int error;                                 /* of enqueue */
+	_Atomic unsigned running, most, n;
+	unsigned order[CHUNKS]; /* tasks, as their chunks began */
+} w;
+
+static void begin_chunk(void *arg)
+{
+	unsigned now = atomic_fetch_add(&w.running, 1) + 1, most = atomic_load(&w.most);
+
+	while (now > most && !atomic_compare_exchange_weak(&w.most, &most, now))
+		;
+	w.order[atomic_fetch_add(&w.n, 1) % CHUNKS] = *(unsigned *)arg;
+}
+
+static void end_chunk(void *arg)
+{
+	(void)arg;
+	atomic_fetch_sub(&w.running, 1);
+}
+
+static int enqueue(struct CUstream_st *stream, unsigned chunk, void *ctx)
+{
+	(void)chunk;
+	if (w.error)
+		return -ENOTTY;
+	return cuLaunchHostFunc(stream, begin_chunk, ctx) ||
+			       cuLaunchHostFunc(stream, end_chunk, ctx)
+		       ? -EIO
+		       : 0;
+}
+
+static void describe(uint32_t n, uint32_t slots, enum fm_gs_policy policy)
+{
+	memset(&w, 0, sizeof(w));
+	w.set = (struct fm_gs){.n = n,
+		.slots = slots,
+		.policy = policy,
+		.wake = FM_GS_NEVER,
+		.task = w.task,
+		.after = w.after};
+	for (uint32_t i = 0; i < n; i++) {
+		w.task[i] = (struct fm_gs_task){
+			.chunks = 1, .weight = FM_GS_WEIGHT, .next = FM_GS_NEVER, .first_after = i};
+		w.number[i] = i;
+	}
+}
+
+static void start(void)
+{
+	assert_int_equal(fm_cu_gates_create(&cu, &w.set, MANY, &w.gates), 0);
+}
+
+/* As many chunks of the wanted jobs as may stand in the streams; no more than two jobs. */
+static void refill(uint32_t what)
+{
+	for (uint32_t i = 0; i < w.set.n; i++) {
+		uint64_t done =
+			__atomic_load_n(&fm_cu_gates_told(w.gates)->done[i], __ATOMIC_SEQ_CST);
+		unsigned most = (unsigned)FM_MIN(w.wanted[i], done + 2) * w.task[i].chunks;
+		unsigned from = w.queued[i];
+
+		while (w.queued[i] < most) {
+			assert_int_equal(fm_cu_gates_put(w.gates, i, enqueue,
+						 w.queued[i] % w.task[i].chunks, &w.number[i]),
+				0);
+			w.queued[i]++;
+		}
+		if (w.queued[i] != from)
+			assert_int_equal(
+				fm_cu_gates_tell(w.gates, i, what, 0, w.queued[i] - from), 0);
+	}
+}
+
+static void release(uint32_t task, unsigned jobs, uint32_t what)
+{
+	w.wanted[task] += jobs;
+	assert_int_equal(fm_cu_gates_tell(w.gates, task, what, jobs, 0), 0);
+}
+
+static bool all_done(void)
+{
+	for (uint32_t i = 0; i < w.set.n; i++)
+		if (__atomic_load_n(&fm_cu_gates_told(w.gates)->done[i], __ATOMIC_SEQ_CST) !=
+			w.wanted[i])
+			return false;
+	return true;
+}
+
+static void run(void)
+{
+	uint64_t end = fm_now() + PATIENCE;
+
+	while (!all_done()) {
+		assert_true(fm_now() < end);
+		refill(FM_GATES_KICK);
+		usleep(200);
+	}
+}
+
+static void stop(void)
+{
+	assert_int_equal(fm_cu_gates_destroy(w.gates), 0);
+	assert_int_equal(w.running, 0);
+}
+
+/* --- cases --- */
+static void the_policy_orders_them(void **state)
+{
+	(void)state;
+	describe(4, 1, FM_GS_FIXED_PRIORITY);
+	for (uint32_t i = 0; i < 4; i++)
+		w.task[i].priority = i == 2 ? 9 : (int32_t)i;
+	start();
+	for (uint32_t i = 0; i < 4; i++)
+		release(i, 2, 0);
+	refill(0);
+	assert_int_equal(fm_cu_gates_tell(w.gates, 0, FM_GATES_KICK, 0, 0), 0);
+	run();
+	stop();
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(w.order[i], ((unsigned[]){2, 2, 3, 3, 1, 1, 0, 0})[i]);
+	assert_int_equal(w.n, 8);
+}
+
+static void each_chunk_runs_once_on_a_slot(void **state)
+{
+	unsigned count[MANY] = {0};
+
+	(void)state;
+	describe(27, 3, FM_GS_FAIR);
+	for (uint32_t i = 0; i < w.set.n; i++)
+		w.task[i].chunks = 1 + i % 3;
+	start();
+	for (uint32_t i = 0; i < w.set.n; i++)
+		release(i, 4 + i % 5, FM_GATES_KICK);
+	run();
+	stop();
+	for (unsigned i = 0; i < w.n; i++)
+		count[w.order[i]]++;
+	for (uint32_t i = 0; i < w.set.n; i++)
+		assert_int_equal(count[i], w.wanted[i] * w.task[i].chunks);
+	assert_in_range(w.most, 1, 3);
+}
+
+static void what_is_parked_does_not_begin(void **state)
+{
+	struct fm_cu_gates_words words;
+
+	(void)state;
+	describe(2, 2, FM_GS_FIFO);
+	start();
+	assert_int_equal(fm_cu_gates_tell(w.gates, 0, FM_GATES_PARK | FM_GATES_KICK, 0, 0), 0);
+	release(0, 5, FM_GATES_KICK);
+	release(1, 5, FM_GATES_KICK);
+	refill(FM_GATES_KICK);
+	assert_int_equal(fm_cu_gates_read(w.gates, &words), 0);
+	assert_int_equal(words.task[0].accepted, 5);
+	assert_int_equal(words.task[0].gate + words.task[1].gate, 0);
+	assert_int_equal(words.set->running, 0);
+	assert_int_equal(w.n, 0);
+	assert_int_equal(fm_cu_gates_tell(w.gates, 0, FM_GATES_GO_ON | FM_GATES_KICK, 0, 0), 0);
+	run();
+	assert_int_equal(w.n, 10);
+	assert_int_equal(fm_cu_gates_read(w.gates, &words), 0);
+	assert_int_equal(words.task[0].stats.done, 5);
+	assert_int_equal(words.task[1].stats.released, 5);
+	assert_int_equal(words.set->opened, 10);
+	stop();
+}
+
+static void tasks_come_after_others(void **state)
+{
+	(void)state;
+	describe(3, 1, FM_GS_FIXED_PRIORITY);
+	w.task[0].n_after = 1; /* the most urgent, behind the least */
+	w.task[0].priority = 5;
+	w.after[0] = 2;
+	start();
+	w.wanted[0] = 3;
+	release(1, 3, 0);
+	release(2, 3, FM_GATES_KICK);
+	run();
+	stop();
+	assert_int_equal(w.n, 9);
+	for (unsigned i = 0, behind = 0; i < 9; i++) {
+		behind += (w.order[i] == 2) - (w.order[i] == 0);
+		assert_in_range(behind, 0, 3); /* else one has begun too early */
+	}
+}
+
+static void a_task_that_fails_is_off(void **state)
+{
+	(void)state;
+	describe(2, 1, FM_GS_FIFO);
+	start();
+	w.error = -ENOTTY;
+	assert_int_equal(fm_cu_gates_put(w.gates, 0, enqueue, 0, &w.number[0]), -ENOTTY);
+	w.error = 0;
+	assert_int_equal(fm_cu_gates_put(w.gates, 0, enqueue, 0, &w.number[0]), -EIO);
+	assert_int_equal(fm_cu_gates_tell(w.gates, 0, FM_GATES_OFF | FM_GATES_KICK, 3, 0), 0);
+	release(1, 3, FM_GATES_KICK);
+	run();
+	assert_int_equal(fm_cu_gates_told(w.gates)->dropped[0], 3);
+	stop();
+	assert_int_equal(w.n, 3);
+}
+
+static void what_stands_in_streams_ends_with_the_set(void **state)
+{
+	(void)state;
+	describe(3, 1, FM_GS_FIFO);
+	w.task[1].chunks = 2;
+	start();
+	for (uint32_t i = 0; i < 3; i++)
+		w.wanted[i] = 2; /* and nobody releases them */
+	refill(0);
+	stop();
+	assert_int_equal(w.n, 8);
+}
+
+static void a_call_that_fails_once(void **state)
+{
+	unsigned n;
+
+	(void)state;
+	describe(3, 1, FM_GS_FIFO);
+	start(); /* the kernel is there from then on */
+	stop();
+	calls = failing = 0;
+	start();
+	n = calls;
+	stop();
+	assert_true(n > 6);
+	for (unsigned i = 1; i <= n; i++) {
+		calls = 0;
+		failing = i;
+		w.gates = NULL;
+		assert_int_equal(fm_cu_gates_create(&cu, &w.set, MANY, &w.gates), -EIO);
+		assert_null(w.gates);
+	}
+	failing = 0;
+	/* Of a chunk: its wait, its end, and the news of it. */
+	for (unsigned i = 1; i <= 3; i++) {
+		start();
+		calls = 0;
+		failing = i;
+		assert_int_equal(fm_cu_gates_put(w.gates, 1, enqueue, 0, &w.number[1]) ||
+					 fm_cu_gates_tell(w.gates, 1, 0, 0, 1),
+			1);
+		failing = 0;
+		stop();
+	}
+}
+
+/* --- with the thread that fills streams --- */
+static struct {
+	_Atomic bool shut, leaves;
+	_Atomic unsigned begun, ended, stands;
+	_Atomic uint64_t finished;
+} maker;
+
+static void begins(void *arg, uint32_t task)
+{
+	(void)arg;
+	(void)task;
+	maker.begun++;
+}
+
+static void ends(void *arg, uint32_t task)
+{
+	(void)arg;
+	(void)task;
+	maker.ended++;
+}
+
+static void has_finished(void *arg, uint64_t jobs)
+{
+	(void)arg;
+	maker.finished = jobs;
+}
+
+static bool may_run(void *arg)
+{
+	(void)arg;
+	return !maker.shut;
+}
+
+static void stands(void *arg)
+{
+	(void)arg;
+	maker.stands++;
+}
+
+static bool leaves(void *arg)
+{
+	(void)arg;
+	return maker.leaves;
+}
+
+static const struct fm_cu_feed_hooks hooks = {.begin = begins,
+	.end = ends,
+	.finished = has_finished,
+	.may_run = may_run,
+	.stands = stands,
+	.leaves = leaves};
+
+static int release_fed(struct fm_cu_feed *f, uint32_t task, uint64_t jobs)
+{
+	int rc = fm_cu_feed_ask(f, task, jobs);
+
+	return rc ? rc : fm_cu_feed_release(f, task, jobs);
+}
+
+static struct fm_cu_feed *start_fed(unsigned depth)
+{
+	struct fm_cu_feed_task task[MANY];
+	struct fm_cu_feed *f;
+	CUcontext ctx;
+
+	for (uint32_t i = 0; i < w.set.n; i++)
+		task[i] = (struct fm_cu_feed_task){.enqueue = enqueue,
+			.ctx = &w.number[i],
+			.chunks = w.task[i].chunks,
+			.n_after = w.task[i].n_after,
+			.after = w.after + w.task[i].first_after};
+	memset(&maker, 0, sizeof(maker));
+	start();
+	assert_int_equal(cu.ctx_get_current(&ctx), 0);
+	assert_int_equal(fm_cu_feed_create(&cu, ctx, w.gates, task, w.set.n, depth, &hooks, &f), 0);
+	return f;
+}
+
+static void stop_fed(struct fm_cu_feed *f)
+{
+	unsigned n = w.n;
+
+	fm_cu_feed_destroy(f);
+	stop();
+	assert_int_equal(w.n, n); /* nothing stood in the streams */
+}
+
+static void streams_are_filled_behind_what_runs(void **state)
+{
+	unsigned count[MANY] = {0};
+	struct fm_cu_feed *f;
+
+	(void)state;
+	describe(5, 2, FM_GS_FIFO);
+	w.task[3].n_after = 1; /* 0, then 3, then 4 */
+	w.task[4].n_after = 1;
+	w.after[4] = 3;
+	w.task[1].chunks = 3;
+	f = start_fed(2);
+	for (unsigned round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < 3; i++)
+			assert_int_equal(release_fed(f, i, 7), 0);
+		assert_int_equal(fm_cu_feed_wait(f, fm_now() + PATIENCE), 0);
+	}
+	stop_fed(f);
+	for (unsigned i = 0; i < w.n; i++)
+		count[w.order[i]]++;
+	for (uint32_t i = 0; i < 5; i++)
+		assert_int_equal(count[i], 21 * w.task[i].chunks);
+}
+
+static void too_many_releases_are_dropped(void **state)
+{
+	struct fm_cu_feed *f;
+
+	(void)state;
+	describe(2, 1, FM_GS_FIFO);
+	w.task[1].n_after = 1;
+	f = start_fed(64);
+	fm_cu_feed_park(f, true);
+	assert_int_equal(release_fed(f, 0, 1000), 0);
+	assert_int_equal(fm_cu_feed_wait(f, fm_now()), -ETIMEDOUT);
+	assert_int_equal(w.n, 0);
+	fm_cu_feed_park(f, false);
+	assert_int_equal(fm_cu_feed_wait(f, fm_now() + PATIENCE), 0);
+	assert_int_equal(fm_cu_gates_told(w.gates)->dropped[0], 1000 - FM_GS_BACKLOG);
+	stop_fed(f);
+	assert_int_equal(w.n, 2 * FM_GS_BACKLOG);
+}
+
+static void the_error_of_a_task_is_told(void **state)
+{
+	struct fm_cu_feed *f;
+	bool busy;
+	int rc;
+
+	(void)state;
+	describe(2, 1, FM_GS_FIFO);
+	f = start_fed(2);
+	w.error = -ENOTTY;
+	while (!(rc = release_fed(f, 0, 1))) /* the thread may have called enqueue just now */
+		usleep(200);
+	assert_int_equal(rc, -ENOTTY);
+	w.error = 0;
+	assert_int_equal(release_fed(f, 0, 1), -ENOTTY);
+	assert_int_equal(release_fed(f, 1, 3), 0);
+	assert_int_equal(fm_cu_feed_wait(f, fm_now() + PATIENCE), 0);
+	for (uint64_t end = fm_now() + PATIENCE; !fm_cu_gates_look(w.gates, &busy) && busy;)
+		assert_true(fm_now() < end); /* a wait stood in the stream of 0 */
+	assert_int_equal(release_fed(f, 1, 3), 0);
+	assert_int_equal(fm_cu_feed_wait(f, fm_now() + PATIENCE), 0);
+	stop_fed(f);
+	assert_int_equal(w.n, 6);
+}
+
+static void *release_many(void *arg)
+{
+	CUcontext ctx;
+
+	assert_int_equal(cuDevicePrimaryCtxRetain(&ctx, 0) || cuCtxSetCurrent(ctx), 0);
+	for (unsigned i = 0; i < 40; i++)
+		assert_int_equal(release_fed(arg, i % 3, 1), 0);
+	return NULL;
+}
+
+static void parks_come_while_it_runs(void **state)
+{
+	struct fm_cu_feed *f;
+	pthread_t thread[2];
+
+	(void)state;
+	describe(3, 2, FM_GS_FAIR);
+	f = start_fed(2);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(pthread_create(&thread[i], NULL, release_many, f), 0);
+	for (unsigned i = 0; i < 20; i++) {
+		unsigned before = maker.stands;
+
+		maker.shut = true;
+		if (fm_cu_feed_stop(f) && i % 2 && fm_cu_feed_wait(f, fm_now()))
+			for (uint64_t end = fm_now() + PATIENCE;
+				maker.stands == before && fm_cu_feed_wait(f, fm_now());)
+				assert_true(fm_now() < end);
+		maker.shut = false;
+		fm_cu_feed_go_on(f);
+	}
+	for (unsigned i = 0; i < 2; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(fm_cu_feed_wait(f, fm_now() + PATIENCE), 0);
+	stop_fed(f);
+	assert_int_equal(w.n, 80);
+	assert_int_equal(maker.begun, 80);
+	assert_int_equal(maker.ended, 80);
+}
+
+static void nothing_stands_there_when_it_has_left(void **state)
+{
+	struct fm_cu_feed *f;
+	bool busy;
+
+	(void)state;
+	describe(2, 1, FM_GS_FIFO);
+	w.task[0].chunks = 3;
+	f = start_fed(2);
+	fm_cu_feed_park(f, true);
+	assert_int_equal(release_fed(f, 0, 5), 0);
+	assert_int_equal(w.n, 0);
+	maker.leaves = true;
+	fm_cu_feed_leave(f);
+	assert_int_equal(fm_cu_gates_look(w.gates, &busy), 0);
+	assert_false(busy);
+	assert_int_equal(w.n, 6); /* what stood there has run, */
+	assert_int_equal(release_fed(f, 1, 1), 0);
+	assert_int_equal(w.n, 6);
+	maker.leaves = false;
+	fm_cu_feed_stay(f);
+	assert_int_equal(fm_cu_feed_wait(f, fm_now()), -ETIMEDOUT); /* and the park goes on */
+	assert_int_equal(w.n, 6);
+	fm_cu_feed_park(f, false);
+	assert_int_equal(fm_cu_feed_wait(f, fm_now() + PATIENCE), 0);
+	stop_fed(f);
+	assert_int_equal(w.n, 16);
+}
+
+static void there_are_so_many_channels(void **state)
+{
+	(void)state;
+	assert_int_equal(fm_cu_gates_room(8, 0), 3);
+	assert_int_equal(fm_cu_gates_room(32, 2), 25);
+	assert_int_equal(fm_cu_gates_room(8, 3), 0);
+	assert_int_equal(fm_cu_gates_room(8, UINT32_MAX - 9), 0);
+	assert_int_equal(fm_cu_gates_room(64, 0), FM_GATES_TASKS);
+	describe(4, 1, FM_GS_FIFO);
+	assert_int_equal(fm_cu_gates_create(&cu, &w.set, 3, &w.gates), -E2BIG);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_policy_orders_them),
+		cmocka_unit_test(each_chunk_runs_once_on_a_slot),
+		cmocka_unit_test(what_is_parked_does_not_begin),
+		cmocka_unit_test(tasks_come_after_others),
+		cmocka_unit_test(a_task_that_fails_is_off),
+		cmocka_unit_test(what_stands_in_streams_ends_with_the_set),
+		cmocka_unit_test(a_call_that_fails_once),
+		cmocka_unit_test(streams_are_filled_behind_what_runs),
+		cmocka_unit_test(too_many_releases_are_dropped),
+		cmocka_unit_test(the_error_of_a_task_is_told),
+		cmocka_unit_test(parks_come_while_it_runs),
+		cmocka_unit_test(nothing_stands_there_when_it_has_left),
+		cmocka_unit_test(there_are_so_many_channels),
+	};
+
+	setenv("FAKE_CUDA_NARROW", "1", 1);
+	setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 1);
+	return cmocka_run_group_tests(tests, open_driver, NULL);
+}
