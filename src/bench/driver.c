@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define DEVICES 64
+#define KSERVE  "kserve:"
 
 static int find_built_in(struct bench_driver *d, const char *name, struct fm_err *err)
 {
@@ -18,7 +19,8 @@ static int find_built_in(struct bench_driver *d, const char *name, struct fm_err
 	d->ops = load ? bench_synthetic(load) : NULL;
 	if (!d->ops)
 		return fm_err_set(err, -EINVAL,
-			"'%.80s' is none of %s, with or without :NUMBER, nor a path with a '/'",
+			"'%.80s' is none of %s, with or without :NUMBER, nor kserve:URL, nor a "
+			"path with a '/'",
 			name, bench_load_names(names, sizeof(names)));
 	d->native = load->native;
 	d->built_in = true;
@@ -61,6 +63,11 @@ int bench_driver_find(struct bench_driver *d, const char *name, struct fm_err *e
 	int rc;
 
 	*d = (struct bench_driver){.native = true};
+	if (!strncmp(name, KSERVE, strlen(KSERVE))) {
+		d->ops = bench_kserve(name + strlen(KSERVE), err);
+		d->remote = true;
+		return d->ops ? 0 : -EINVAL;
+	}
 	if (!strchr(name, '/'))
 		return find_built_in(d, name, err);
 	snprintf(path, sizeof(path), "%s", name);

@@ -10,11 +10,17 @@ struct bench_driver {
 	unsigned device;
 	bool native;   /* programs share the device without Fermata, too */
 	bool built_in; /* launches the kernels that models are described as */
+	bool remote;   /* asks a server, which uses the device */
 };
 
-/* name: "sim", "opencl:1", "cuda", or the path of a shared object, with a '/' in it, and after it
- * ":NUMBER", if any, the device. -EINVAL, -ENOENT, -EPROTO with err. The object stays loaded. */
+/* name: "sim", "opencl:1", "cuda", "kserve:http://HOST:PORT", or the path of a shared object, with
+ * a
+ * '/' in it, and after it ":NUMBER", if any, the device. -EINVAL, -ENOENT, -EPROTO with err. The
+ * object stays loaded. */
 int bench_driver_find(struct bench_driver *d, const char *name, struct fm_err *err);
+
+/* One that asks a server (kserve.c); the same one each time. NULL, with err: that is no URL. */
+const struct fm_bench_driver *bench_kserve(const char *url, struct fm_err *err);
 
 struct load_ops;
 

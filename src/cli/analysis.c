@@ -68,7 +68,7 @@ int analysis_load(struct analysis *a, const char *file, enum taskset_use use,
 	a->platform = platform;
 	if (rc)
 		return rc;
-	if (platform)
+	if (platform && use == TASKSET_RTA)
 		add_platform(a, platform);
 	taskset_tell_unknown(&a->ts, file);
 	return use == TASKSET_RTA ? prepare(a, err) : 0;
@@ -160,6 +160,7 @@ void analysis_free(struct analysis *a)
 	fm_rta_free(a->rta);
 	free(a->bound);
 	free(a->level);
+	free(a->charge);
 	*a = (struct analysis){0};
 }
 

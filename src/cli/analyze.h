@@ -19,6 +19,12 @@ struct analysis {
 	bool by_level; /* bound[] is by level[] */
 
 	bool passes[FM_GEDF_TESTS]; /* gedf */
+
+	/* gedf, of a device's set. */
+	struct fm_gedf_gpu_costs costs;
+	enum fm_platform_engine_id engine;
+	int64_t measured; /* with so many tasks */
+	struct fm_gedf_gpu_charge *charge;
 };
 
 /* Read the file and check it. platform, which may be NULL: what the file does not say of the
@@ -30,6 +36,8 @@ int analysis_run(
 	struct analysis *a, enum fm_rta_method method, bool gpu_priority, struct fm_err *err);
 int analysis_gedf(
 	struct analysis *a, uint32_t cpus, enum fm_gedf_charge charge, struct fm_err *err);
+/* By what the platform file says of the engine; NULL: the best one that it has. */
+int analysis_gpu(struct analysis *a, uint32_t slots, const char *engine, struct fm_err *err);
 void analysis_free(struct analysis *a);
 #define ANALYSIS_CLEAN __attribute__((cleanup(analysis_free)))
 
@@ -59,5 +67,6 @@ enum analyze_format { FORMAT_TABLE, FORMAT_JSON, FORMAT_CSV };
  */
 int analyze_show(const struct analysis *a, size_t n, enum analyze_format format);
 int analyze_show_gedf(const struct analysis *a, size_t n, enum analyze_format format);
+int analyze_show_gpu(const struct analysis *a, size_t n, enum analyze_format format);
 int analyze_compare(struct analysis *a, enum analyze_format format);
 int analyze_explain(const struct analysis *a, const char *task, enum analyze_format format);

@@ -71,7 +71,10 @@ static const struct argp hint_argp = {
 	       "(percent), latency-nice (-20 to 19), foreground and gang (0 or 1), level (2 or "
 	       "3), deadline, period, runtime, slice and guard-from (times such as 20ms; a bare "
 	       "number is milliseconds), memory-limit and memory-request (such as 40G; a bare "
-	       "number is bytes), memory-pin (0 or 1), idle-out (a time). A policy uses the "
+	       "number is bytes), memory-pin (0 or 1), idle-out (a time), pad (auto, auto:5%, "
+	       "device, 0, or "
+	       "8, 16 "
+	       "and so on to 64 multiprocessors). A policy uses the "
 	       "hints that it knows and ignores the others. The command warns about hints that the "
 	       "policy in force ignores.",
 };

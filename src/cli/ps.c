@@ -242,6 +242,19 @@ static void add_linger(struct table *t, const json_t *group, const json_t *queue
 	table_add(t, "%s", time);
 }
 
+/* On how many multiprocessors it goes on while others have the device; with an asterisk while it
+ * does, with a mark while it does not because these are in another context. */
+static void add_pad(struct table *t, const json_t *q)
+{
+	if (!json_object_get(q, "pad"))
+		table_add(t, "-");
+	else
+		table_add(t, "%.0f%s", cli_num(q, "pad"),
+			cli_num(q, "padding") > 0                       ? "*"
+			: json_is_true(json_object_get(q, "pad_apart")) ? "!"
+									: "");
+}
+
 static void add_queue(struct table *t, const json_t *group, const json_t *q)
 {
 	char time[TABLE_TIME], held[TABLE_TIME];
@@ -264,6 +277,7 @@ static void add_queue(struct table *t, const json_t *group, const json_t *q)
 	table_add(t, "%s", table_ms(cli_num(q, "held_ms"), held));
 	table_add(t, "%.0f", cli_num(q, "interrupts"));
 	add_linger(t, group, q);
+	add_pad(t, q);
 }
 
 static int show_queues(const json_t *groups)
@@ -284,6 +298,7 @@ static int show_queues(const json_t *groups)
 		{"HELD", true, false},
 		{"INSIDE", true, false},
 		{"LINGER", true, false},
+		{"PAD", true, false},
 	};
 	TABLE_CLEAN struct table t;
 	json_t *g, *q;
@@ -293,7 +308,7 @@ static int show_queues(const json_t *groups)
 	json_array_foreach (groups, i, g)
 		json_array_foreach (json_object_get(g, "queues"), j, q)
 			add_queue(&t, g, q);
-	return table_print(&t);
+	return table_print(&t) || ps_show_sets(groups);
 }
 
 static void add_us(struct table *t, const json_t *latency, const char *key)

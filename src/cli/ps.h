@@ -4,3 +4,4 @@
 #include "cmd/cli.h"
 
 int ps_show_memory(const json_t *groups);
+int ps_show_sets(const json_t *groups); /* nothing, where there are none */

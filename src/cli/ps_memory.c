@@ -24,6 +24,20 @@ static void add_hot(struct table *t, const json_t *m)
 		add_size(t, m, "hot_bytes");
 }
 
+/* As it is planned, where memory is missing on the device. */
+static void add_turn(struct table *t, const json_t *m)
+{
+	const json_t *turn = json_object_get(m, "next_turn_ms");
+	char time[TABLE_TIME];
+
+	if (!json_is_number(turn))
+		table_add(t, "-");
+	else if (json_number_value(turn) <= 0)
+		table_add(t, "now");
+	else
+		table_add(t, "%s", table_ms(json_number_value(turn), time));
+}
+
 static void add_memory(struct table *t, const json_t *group, const json_t *m)
 {
 	static const char *const sizes[] = {"committed_bytes", "movable_bytes", "pinned_bytes",
@@ -39,24 +53,59 @@ static void add_memory(struct table *t, const json_t *group, const json_t *m)
 	for (size_t i = 0; i < FM_ARRAY_LEN(bounds); i++)
 		add_size(t, m, bounds[i]);
 	table_add(t, "%.0f", cli_num(m, "refused"));
+	table_add(t, "%.0f", cli_num(m, "missed"));
+	add_turn(t, m);
 	table_add(t, "%s", out ? cli_str(out, "why") : "-");
 }
 
 /* What keeps memory from moving where that is wished for. */
-static void show_troubles(const json_t *group)
+static void show_trouble(const json_t *group, const json_t *m)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text), "%s on %s: %s; %s", cli_str(group, "name"),
+		cli_str(m, "device"), cli_str(m, "trouble"), cli_str(m, "remedy"));
+	table_clean(text);
+	puts(text);
+}
+
+static void show_untrue(const json_t *group, const json_t *m)
+{
+	char text[256];
+
+	snprintf(text, sizeof(text),
+		"%s on %s: what a program of it says of its memory cannot be true, and counts "
+		"as far as it can; end that program",
+		cli_str(group, "name"), cli_str(m, "device"));
+	table_clean(text);
+	puts(text);
+}
+
+static void show_strayed(const json_t *group, const json_t *m)
+{
+	char text[256], size[FM_SIZE_TEXT];
+
+	snprintf(text, sizeof(text),
+		"%s on %s: %s of its memory on the host are not on the device's NUMA node %.0f",
+		cli_str(group, "name"), cli_str(m, "device"),
+		fm_size_short((uint64_t)cli_num(m, "host_strayed_bytes"), size),
+		cli_num(m, "numa_node"));
+	table_clean(text);
+	puts(text);
+}
+
+static void show_remarks(const json_t *group)
 {
 	const json_t *list = json_object_get(group, "memory"), *m;
 	size_t i;
 
 	json_array_foreach (list, i, m) {
-		char text[256];
-
-		if (!json_object_get(m, "trouble"))
-			continue;
-		snprintf(text, sizeof(text), "%s on %s: %s; %s", cli_str(group, "name"),
-			cli_str(m, "device"), cli_str(m, "trouble"), cli_str(m, "remedy"));
-		table_clean(text);
-		puts(text);
+		if (json_object_get(m, "trouble"))
+			show_trouble(group, m);
+		if (json_is_true(json_object_get(m, "untrue")))
+			show_untrue(group, m);
+		if (cli_num(m, "host_strayed_bytes") > 0)
+			show_strayed(group, m);
 	}
 }
 
@@ -77,6 +126,8 @@ int ps_show_memory(const json_t *groups)
 		{"REQUEST", true, false},
 		{"PEAK", true, false},
 		{"REFUSED", true, false},
+		{"MISSED", true, false},
+		{"TURN", true, false},
 		{"OUT", false, false},
 	};
 	TABLE_CLEAN struct table t;
@@ -95,7 +146,7 @@ int ps_show_memory(const json_t *groups)
 	json_array_foreach (groups, i, g) {
 		char before[80];
 
-		show_troubles(g);
+		show_remarks(g);
 		snprintf(before, sizeof(before), "%s: ", cli_str(g, "name"));
 		pins_show(g, before, false);
 	}

@@ -24,9 +24,11 @@ struct run {
 	int64_t level; /* 0: not given */
 	bool memory;   /* --memory */
 	bool no_memory;
+	bool no_vulkan;
 	bool guardian;
 	const char *loops;
 	const char *partition;
+	bool by_stream_priority;
 	struct run_task task;
 	char **command; /* ends with NULL */
 };
@@ -37,10 +39,12 @@ enum {
 	KEY_LEVEL,
 	KEY_MEMORY,
 	KEY_NO_MEMORY,
+	KEY_NO_VULKAN,
 	KEY_LOCAL,
 	KEY_GUARDIAN,
 	KEY_LOOPS,
 	KEY_PARTITION,
+	KEY_BY_STREAM_PRIORITY,
 	KEY_GPU_TIME,
 	KEY_CPU_TIME,
 	KEY_CPU,
@@ -76,6 +80,11 @@ static const struct argp_option options[] = {
 		0},
 	{"guard-from", KEY_HINT + FM_HINT_GUARD_FROM, "TIME", 0,
 		"Shortest command that is stopped in the middle; shorter ones run to their end", 0},
+	{"pad", KEY_HINT + FM_HINT_PAD, "N|auto[:P%]", 0,
+		"On how many multiprocessors of a device the group goes on while more urgent work "
+		"of the same process has it: 8, 16 and so on to 64; auto: as many as make that "
+		"work 3 % longer at most, auto:P%: P % longer; 0: never",
+		0},
 	{"memory-limit", KEY_HINT + FM_HINT_MEMORY_LIMIT, "SIZE", 0,
 		"The most device memory that the group may have on each device: 40G, 512M; more is "
 		"refused as if the device were full",
@@ -96,6 +105,8 @@ static const struct argp_option options[] = {
 		"Leave the program's memory where it is, also where the daemon's settings say "
 		"otherwise",
 		0},
+	{"no-vulkan", KEY_NO_VULKAN, NULL, 0,
+		"Leave the program's use of Vulkan as it is: it is not scheduled", 0},
 	{"group", KEY_GROUP, "NAME", 0,
 		"Name of the group; programs that share a name are scheduled as one", 1},
 	{"level", KEY_LEVEL, "1..3", 0,
@@ -115,6 +126,10 @@ static const struct argp_option options[] = {
 	{"partition", KEY_PARTITION, "SMS:GROUP...", 0,
 		"CUDA: reserve multiprocessors for the streams of these groups, in a server that "
 		"does not reserve them itself",
+		1},
+	{"by-stream-priority", KEY_BY_STREAM_PRIORITY, NULL, 0,
+		"CUDA: streams created with a priority above the default are scheduled as the "
+		"group GROUP:high, those with one below it as GROUP:low",
 		1},
 	{"gpu-time", KEY_GPU_TIME, "TIME", 0,
 		"Run as a real-time task whose jobs use the device for at most TIME. The task is "
@@ -272,12 +287,25 @@ static void check_memory(const struct run *run, const struct argp_state *state)
 		cli_usage(state, "--memory and --no-memory exclude each other");
 }
 
+/* Room for ":high". */
+static void check_by_priority(const struct run *run, const struct argp_state *state)
+{
+	const char *group = run->group ?: getenv("FERMATA_GROUP") ?: "";
+	enum { LONGEST = FM_NAME_MAX - 1 - 5 };
+
+	if (run->by_stream_priority && strlen(group) > LONGEST)
+		cli_usage(state,
+			"with --by-stream-priority a group's name has at most %d characters",
+			LONGEST);
+}
+
 static void check_wishes(const struct run *run, const struct argp_state *state)
 {
-	const char *option = run->loops       ? "--guardian-loops"
-			     : run->guardian  ? "--guardian"
-			     : run->partition ? "--partition"
-					      : NULL;
+	const char *option = run->loops                ? "--guardian-loops"
+			     : run->guardian           ? "--guardian"
+			     : run->partition          ? "--partition"
+			     : run->by_stream_priority ? "--by-stream-priority"
+						       : NULL;
 
 	for (const struct fm_api *const *a = fm_apis; *a; a++)
 		if ((*a)->takes_wishes)
@@ -300,6 +328,9 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_NO_MEMORY:
 		run->no_memory = true;
+		return 0;
+	case KEY_NO_VULKAN:
+		run->no_vulkan = true;
 		return 0;
 	case KEY_GROUP:
 		check_group(state, arg);
@@ -324,6 +355,9 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		check_partition(state, arg);
 		run->partition = arg;
 		return 0;
+	case KEY_BY_STREAM_PRIORITY:
+		run->by_stream_priority = true;
+		return 0;
 	case KEY_GPU_TIME ... KEY_ADMIT:
 		parse_task(run, key, arg, state);
 		return 0;
@@ -332,6 +366,7 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 		check_command(run, state);
 		check_memory(run, state);
 		check_wishes(run, state);
+		check_by_priority(run, state);
 		return 0;
 	case ARGP_KEY_ARGS:
 		run->command = state->argv + state->next;
@@ -363,6 +398,8 @@ static int set_environment(struct run *run, struct fm_err *err)
 		rc = inject_set("FERMATA_GROUP", run->group, err);
 	if (!rc && (run->memory || run->no_memory))
 		rc = inject_set("FERMATA_MEMORY", run->memory ? "1" : "0", err);
+	if (!rc && run->no_vulkan)
+		rc = inject_set("FERMATA_VULKAN", "0", err);
 	if (!rc && run->level)
 		rc = inject_set("FERMATA_LEVEL", level, err);
 	if (!rc && run->local)
@@ -383,8 +420,10 @@ static int check_shims(struct fm_err *err)
 
 static int inject(const struct run *run, struct fm_err *err)
 {
-	const struct fm_api_wishes wishes = {
-		.guardian = run->guardian, .loops = run->loops, .partition = run->partition};
+	const struct fm_api_wishes wishes = {.guardian = run->guardian,
+		.loops = run->loops,
+		.partition = run->partition,
+		.by_stream_priority = run->by_stream_priority};
 	int rc = 0;
 
 	for (const struct fm_api *const *a = fm_apis; !rc && *a; a++)
@@ -491,7 +530,8 @@ static int execute(char **command)
 	return rc == ENOENT || rc == ENOTDIR ? CLI_NOT_FOUND : CLI_CANNOT_EXECUTE;
 }
 
-/* Finds the name of the task and of its group. The task's children are in that group, too. */
+/* Finds the name of a task and its group, or of the group that others have their names of. The
+ * program's children are in that group, too. */
 static void name_group(struct run *run, char name[FM_NAME_MAX])
 {
 	const char *base = strrchr(run->command[0], '/'), *outer = getenv("FERMATA_GROUP");
@@ -519,7 +559,7 @@ int cli_run(struct cli *cli, int argc, char **argv)
 	int rc;
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &run);
-	if (run.task.gpu >= 0)
+	if (run.task.gpu >= 0 || run.by_stream_priority)
 		name_group(&run, group);
 	if (check_shims(&err) || set_environment(&run, &err))
 		return cli_report(&err);

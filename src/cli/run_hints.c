@@ -126,5 +126,11 @@ int run_ask_managed(const char *dir, const char *group, const char *command, str
 	tables = json_string_value(json_object_get(reply, "harmless_tables"));
 	if (!rc && tables && *tables && !getenv("FERMATA_MEMORY_TABLES"))
 		rc = inject_set("FERMATA_MEMORY_TABLES", tables, err);
+	if (!rc && json_is_false(json_object_get(reply, "templates")) &&
+		!getenv("FERMATA_MEMORY_TEMPLATES"))
+		rc = inject_set("FERMATA_MEMORY_TEMPLATES", "off", err);
+	if (!rc && json_is_true(json_object_get(reply, "early_start")) &&
+		!getenv("FERMATA_MEMORY_EARLY"))
+		rc = inject_set("FERMATA_MEMORY_EARLY", "1", err);
 	return rc;
 }

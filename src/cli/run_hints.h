@@ -26,6 +26,6 @@ void run_hints_tell(struct run_hints *hints, const char *dir, const char *group,
 	const char *command);
 
 /* Sets FERMATA_MEMORY if that daemon manages the memory of such programs, or if it is 1 already;
- * and then FERMATA_MEMORY_TABLES as the daemon has it, unless that is set. group: NULL: none is
- * given. */
+ * and then FERMATA_MEMORY_TABLES, FERMATA_MEMORY_TEMPLATES and FERMATA_MEMORY_EARLY as the daemon
+ * has them, unless they are set. group: NULL: none is given. */
 int run_ask_managed(const char *dir, const char *group, const char *command, struct fm_err *err);

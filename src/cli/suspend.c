@@ -6,6 +6,7 @@
 #include "board/ledger.h"
 #include "cmd/ctl.h"
 #include "cmd/progress.h"
+#include "cmd/table.h"
 #include "commands.h"
 #include <errno.h>
 #include <string.h>
@@ -106,12 +107,31 @@ static struct seen look(const json_t *reply)
 	return s;
 }
 
-static void show(const struct seen *s)
-{
-	char here[FM_SIZE_TEXT], host[FM_SIZE_TEXT];
+/* What has moved since the command began, and how fast that was. */
+struct course {
+	uint64_t since, first; /* bytes on the host */
+	bool begun;
+};
 
-	progress_show("%s on the device, %s on the host%s%s", fm_size_short(s->resident, here),
-		fm_size_short(s->host, host), s->trouble ? ": " : "", s->trouble ?: "");
+static void show(struct course *c, const struct seen *s, bool out)
+{
+	uint64_t now = fm_now(), moved, left = out ? s->resident : s->host;
+	char here[FM_SIZE_TEXT], host[FM_SIZE_TEXT], rate[FM_SIZE_TEXT], time[TABLE_TIME];
+	double bytes_per_ms;
+
+	if (!c->begun)
+		*c = (struct course){.since = now, .first = s->host, .begun = true};
+	moved = out ? fm_sub_sat(s->host, c->first) : fm_sub_sat(c->first, s->host);
+	bytes_per_ms = (double)moved * FM_MS / (double)FM_MAX(now - c->since, UINT64_C(1));
+	fm_size_short(s->resident, here);
+	fm_size_short(s->host, host);
+	if (s->trouble || !moved)
+		progress_show("%s on the device, %s on the host%s%s", here, host,
+			s->trouble ? ": " : "", s->trouble ?: "");
+	else
+		progress_show("%s on the device, %s on the host: %s a second, about %s left", here,
+			host, fm_size_short((uint64_t)(bytes_per_ms * 1000), rate),
+			table_ms((double)left / bytes_per_ms, time));
 }
 
 static int give_up(const struct request *r, const struct seen *s)
@@ -152,6 +172,7 @@ static bool is_final(const struct request *r, const struct seen *s)
 {
 	return r->out && s->trouble &&
 	       (!strcmp(s->trouble, fm_mem_trouble_text(FM_MEM_HOST_FULL)) ||
+		       !strcmp(s->trouble, fm_mem_trouble_text(FM_MEM_HOST_BUDGET)) ||
 		       !strcmp(s->trouble, fm_mem_trouble_text(FM_MEM_DRIVER)));
 }
 
@@ -159,6 +180,7 @@ static int wait_for_it(const struct request *r, json_t **last)
 {
 	uint64_t until = r->timeout ? fm_now() + (uint64_t)(r->timeout * 1e9) : FM_NEVER;
 	const struct timespec nap = {.tv_nsec = LOOK_MS * 1000000L};
+	struct course course = {0};
 
 	for (;;) {
 		struct cli quiet = *r->cli;
@@ -177,7 +199,7 @@ static int wait_for_it(const struct request *r, json_t **last)
 			progress_clear();
 			return r->out && s.pinned && !s.host ? stays(r, &s) : CLI_OK;
 		}
-		show(&s);
+		show(&course, &s, r->out);
 		if (is_final(r, &s) || fm_now() > until) {
 			progress_clear();
 			return give_up(r, &s);

@@ -11,7 +11,7 @@
 #define BY_ALL                                                                             \
 	(FM_READS(FM_HINT_GANG) | FM_READS(FM_HINT_LEVEL) | FM_READS(FM_HINT_GUARD_FROM) | \
 		FM_READS(FM_HINT_MEMORY_LIMIT) | FM_READS(FM_HINT_MEMORY_REQUEST) |        \
-		FM_READS(FM_HINT_MEMORY_PIN) | FM_READS(FM_HINT_IDLE_OUT))
+		FM_READS(FM_HINT_MEMORY_PIN) | FM_READS(FM_HINT_IDLE_OUT) | FM_READS(FM_HINT_PAD))
 
 /* "edf, k-edf and least-laxity do" */
 static void who_reads(enum fm_hint h, char *text, size_t size)

@@ -98,33 +98,6 @@ static const char *holder_of(const json_t *now)
 							    : "nobody";
 }
 
-/* The group's memory is out, and not by hand. Or NULL. */
-static const json_t *why_out(const json_t *group)
-{
-	const json_t *out = json_object_get(group, "out");
-	const char *why = cli_str(out, "why");
-
-	return out && (!strcmp(why, "idle") || !strcmp(why, "demand")) ? out : NULL;
-}
-
-/* What of the group's memory is where, and because of whom. */
-static json_t *where_memory_is(const struct why *w, const char *start, const char *time)
-{
-	const json_t *away = json_object_get(w->group, "away"), *out = why_out(w->group);
-	const char *cause = json_string_value(json_object_get(out, "for"));
-	char host[FM_SIZE_TEXT], all[FM_SIZE_TEXT];
-	bool idle = !strcmp(cli_str(out, "why"), "idle");
-
-	fm_size_short((uint64_t)cli_num(away, "host"), host);
-	fm_size_short((uint64_t)cli_num(away, "movable"), all);
-	return json_sprintf("%s%s: %s of its %s of memory is on the host, because %s%s", start,
-		time, host, all,
-		idle    ? "it was idle for as long as its hint idle-out says"
-		: cause ? cause
-			: "others",
-		idle ? "" : " needed the room");
-}
-
 static json_t *doing_waits(const struct why *w, const json_t *now)
 {
 	const char *why = cli_str(now, "why"), *rule = cli_str(now, "rule");
@@ -137,8 +110,8 @@ static json_t *doing_waits(const struct why *w, const json_t *now)
 	if (!strcmp(why, "draining"))
 		return json_sprintf("waits, for %s now: it is chosen, but %s has not stopped yet",
 			time, holder_of(now));
-	if (!strcmp(why, "resource") && why_out(w->group))
-		return where_memory_is(w, "is held for memory, now for ", time);
+	if (!strcmp(why, "resource") && why_memory_out(w->group))
+		return why_where_memory_is(w, "is held for memory, now for ", time);
 	if (!strcmp(why, "resource"))
 		return json_sprintf("waits, for %s now: it is chosen, but a resource that it "
 				    "needs is not ready",
@@ -160,7 +133,7 @@ static json_t *by_hand(const struct why *w)
 {
 	const json_t *away = json_object_get(w->group, "away");
 	const char *trouble = cli_str(away, "trouble");
-	char host[FM_SIZE_TEXT], all[FM_SIZE_TEXT];
+	char host[FM_SIZE_TEXT], all[FM_SIZE_TEXT], when[WHY_WHEN];
 	bool told = away && *trouble;
 
 	fm_size_short((uint64_t)cli_num(away, "host"), host);
@@ -169,11 +142,13 @@ static json_t *by_hand(const struct why *w)
 		return json_string("is suspended by hand");
 	if (!strcmp(cli_str(away, "wish"), "in") && json_is_false(json_object_get(away, "goes_on")))
 		return json_sprintf("is suspended by hand; its memory comes in, and %s of %s are "
-				    "still on the host%s%s",
-			host, all, told ? ": " : "", told ? trouble : "");
+				    "still on the host%s%s%s",
+			host, all, why_when_in(w->group, when), told ? ": " : "",
+			told ? trouble : "");
 	if (!strcmp(cli_str(away, "wish"), "in"))
-		return json_sprintf("waits for its memory: %s of %s are still on the host%s%s",
-			host, all, told ? ": " : "", told ? trouble : "");
+		return json_sprintf("waits for its memory: %s of %s are still on the host%s%s%s",
+			host, all, why_when_in(w->group, when), told ? ": " : "",
+			told ? trouble : "");
 	return json_sprintf("is suspended by hand, with %s of its %s on the host%s%s", host, all,
 		told ? ": " : "", told ? trouble : "");
 }
@@ -181,12 +156,12 @@ static json_t *by_hand(const struct why *w)
 /* It has no work that the device knows, and its memory is out. */
 static json_t *out_now(const struct why *w)
 {
-	double waits = cli_num(why_out(w->group), "waits_ms");
+	double waits = cli_num(why_memory_out(w->group), "waits_ms");
 	char time[TABLE_TIME];
 
 	if (waits <= 0)
-		return where_memory_is(w, "has no work on the device", "");
-	return where_memory_is(w, "is held for memory, now for ", table_ms(waits, time));
+		return why_where_memory_is(w, "has no work on the device", "");
+	return why_where_memory_is(w, "is held for memory, now for ", table_ms(waits, time));
 }
 
 /* What the group does on the device now, as a sentence without its subject. The caller owns it. */
@@ -201,7 +176,7 @@ static json_t *why_doing(const struct why *w)
 		return json_string("has the device");
 	if (!strcmp(state, "ready"))
 		return json_string("is being stopped, and has to wait then");
-	if (strcmp(state, "suspended") != 0 && why_out(w->group))
+	if (strcmp(state, "suspended") != 0 && why_memory_out(w->group))
 		return out_now(w);
 	if (strcmp(state, "suspended") != 0)
 		return json_string("has no work on the device");
@@ -325,6 +300,31 @@ static void show_held(const json_t *group, const char *device)
 				cli_str(q, "id"), table_ms(cli_num(q, "held_ms"), time));
 }
 
+/* Shows what goes on although others have the device. */
+static void show_padding(const json_t *group, const char *device)
+{
+	char time[TABLE_TIME];
+	json_t *q;
+	size_t i;
+
+	json_array_foreach (json_object_get(group, "queues"), i, q) {
+		bool now = cli_num(q, "padding") > 0;
+
+		if (strcmp(cli_str(q, "device"), device) != 0)
+			continue;
+		if (json_is_true(json_object_get(q, "pad_apart")))
+			printf("  queue %s does not pad beside urgent work of another context\n",
+				cli_str(q, "id"));
+		if (cli_num(q, "padded_ms") <= 0)
+			continue;
+		printf("  queue %s %s on %.0f of %.0f multiprocessors while urgent work of its "
+		       "process %s: %s in all\n",
+			cli_str(q, "id"), now ? "runs" : "ran", cli_num(q, now ? "padding" : "pad"),
+			cli_num(q, "multiprocessors"), now ? "has the device" : "had the device",
+			table_ms(cli_num(q, "padded_ms"), time));
+	}
+}
+
 static void show_line(const char *fmt, const char *text)
 {
 	FM_CLEAN_FREE char *clean = strdup(text);
@@ -333,6 +333,28 @@ static void show_line(const char *fmt, const char *text)
 		return;
 	table_clean(clean);
 	printf(fmt, clean);
+}
+
+/* Shows which queues order their work themselves. */
+static void show_sets(const json_t *group, const char *device)
+{
+	json_t *q, *task;
+	size_t i, k;
+
+	json_array_foreach (json_object_get(group, "queues"), i, q) {
+		const json_t *set = json_object_get(q, "set");
+
+		if (!set || strcmp(cli_str(q, "device"), device) != 0)
+			continue;
+		printf("  queue %s is a set of tasks, which decides itself, by %s",
+			cli_str(q, "id"), cli_str(set, "policy"));
+		if (json_is_true(json_object_get(set, "stopped")))
+			fputs(": it is stopped", stdout);
+		json_array_foreach (json_object_get(set, "tasks"), k, task)
+			if (json_is_true(json_object_get(task, "runs")))
+				show_line(": %s runs", cli_str(task, "name"));
+		puts(" (`fermata ps --queues')");
+	}
 }
 
 static int show_device(const struct why *w)
@@ -348,6 +370,8 @@ static int show_device(const struct why *w)
 	show_waits(json_object_get(w->device, "waits"));
 	show_linger(json_object_get(w->device, "linger"));
 	show_held(w->group, cli_str(w->device, "device"));
+	show_padding(w->group, cli_str(w->device, "device"));
+	show_sets(w->group, cli_str(w->device, "device"));
 	return CLI_OK;
 }
 
@@ -371,6 +395,10 @@ static void show_out(const json_t *group)
 {
 	const json_t *out = json_object_get(group, "out");
 
+	const json_t *away = json_object_get(group, "away");
+
+	if (*cli_str(away, "trouble") && !strcmp(cli_str(away, "wish"), "in"))
+		show_line("  hint: %s\n", cli_str(away, "remedy"));
 	if (json_is_true(json_object_get(out, "stuck")))
 		puts("others needed its memory's room, but the memory did not go out within a "
 		     "second: the program is stopped, or its work does not end");
@@ -422,6 +450,7 @@ static int show_group(const json_t *reply, const json_t *group)
 			return CLI_FAILED;
 	}
 	why_show_memory(group);
+	why_show_host(group);
 	show_coverage(group);
 	show_out(group);
 	show_advice(json_object_get(group, "advice"));

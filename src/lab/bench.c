@@ -43,7 +43,8 @@ enum {
 static const struct argp_option options[] = {
 	{"driver", KEY_DRIVER, "DRIVER", 0,
 		"opencl (the default), cuda or sim; :N chooses another device than the first, "
-		"numbered as `fermata doctor' lists them; or the path of a shared object",
+		"numbered as `fermata doctor' lists them; kserve:URL, a server with the KServe v2 "
+		"protocol; or the path of a shared object",
 		0},
 	{"models", KEY_MODELS, "FILE", 0, "Read further models from FILE, in JSON", 0},
 	{"scale", KEY_SCALE, "X", 0, "Multiply the lengths of all kernels by X", 0},
@@ -361,6 +362,13 @@ static int check_workload(const struct bench *b, struct fm_err *err)
 			return fm_err_set(err, -EINVAL,
 				"task '%s': its rate_fraction needs --alone above 0", t->id);
 	}
+	if (b->driver.remote && (b->o.compare || b->o.policy || b->o.local)) {
+		fm_err_set(err, -EINVAL,
+			"a server's clients use no device: they are not "
+			"scheduled");
+		return fm_err_hint(err, "start the server by `fermata run', and leave out "
+					"--compare, --policy and --local");
+	}
 	if (!b->driver.native && !b->o.threads && (b->o.native || b->o.compare))
 		return fm_err_set(err, -EINVAL,
 			"processes share the software device by Fermata alone: add --threads");
@@ -386,6 +394,7 @@ static int prepare(struct given *g, struct fm_err *err)
 		fprintf(stderr,
 			"fermata-lab: clients of one process are one group there: their hints "
 			"have no effect\n");
+	b->o.native = b->o.native || b->driver.remote;
 	keep_hints(b);
 	rc = share_workload(b, err);
 	if (rc)

@@ -13,7 +13,9 @@
 int lab_bench(struct cli *cli, int argc, char **argv);
 int lab_bench_client(struct cli *cli, int argc, char **argv);
 int lab_compare(struct cli *cli, int argc, char **argv);
+int lab_idempotence(struct cli *cli, int argc, char **argv);
 int lab_policy_test(struct cli *cli, int argc, char **argv);
+int lab_profile(struct cli *cli, int argc, char **argv);
 int lab_sim(struct cli *cli, int argc, char **argv);
 int lab_study(struct cli *cli, int argc, char **argv);
 int lab_trace(struct cli *cli, int argc, char **argv);

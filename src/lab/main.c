@@ -11,6 +11,8 @@ static const struct cli_command commands[] = {
 	{"study", "Repeat schedulability experiments with random sets of tasks", lab_study},
 	{"bench", "Measure the latency and throughput of clients of a device", lab_bench},
 	{"policy-test", "Test the promises of a policy in simulated scenarios", lab_policy_test},
+	{"profile", "Find out which memory the kernels of a program touch", lab_profile},
+	{"idempotence", "Find out which kernels may run again after a cut", lab_idempotence},
 	{"trace", "Convert a recording of `fermata trace' to a timeline", lab_trace},
 	{"help", "Explain a command", cli_help},
 	{"_bench", NULL, lab_bench_client},

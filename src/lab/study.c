@@ -9,15 +9,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_SETS    1000000
-#define MAX_THREADS 1024
+#define MAX_SETS     1000000
+#define MAX_THREADS  1024
+#define MAX_DECISION INT64_C(1000000000)
 
-enum { KEY_SETS = CLI_KEY_OWN, KEY_SEED };
+enum { KEY_SETS = CLI_KEY_OWN, KEY_SEED, KEY_DECISION };
 
 struct options {
 	struct cli *cli;
-	int64_t sets; /* 0: as the paper */
-	int64_t seed, threads;
+	int64_t sets;                    /* 0: as the paper */
+	int64_t seed, threads, decision; /* decision: ns; 0: as the study has it */
 	const char *dir;
 	char **name;
 	size_t names;
@@ -28,6 +29,8 @@ static const struct argp_option options[] = {
 	{"sets", KEY_SETS, "N", 0, "Sets of tasks at each point; default: as in the paper", 0},
 	{"seed", KEY_SEED, "N", 0, "Seed of the random numbers; default: 1", 0},
 	{"threads", 'j', "N", 0, "Number of threads; default: one per processor", 0},
+	{"decision", KEY_DECISION, "TIME", 0,
+		"What a decision of ours costs (gedf-4, gedf-8); default: 6us, an aim", 0},
 	CLI_OPT_FORCE,
 	{0},
 };
@@ -39,6 +42,16 @@ static void set_number(
 
 	if (fm_parse_int(text, min, max, v, &err))
 		cli_usage_err(state, &err);
+}
+
+static void set_decision(const struct argp_state *state, const char *text, int64_t *v)
+{
+	struct fm_err err;
+
+	if (fm_parse_time(text, v, &err))
+		cli_usage_err(state, &err);
+	if (*v < 1 || *v > MAX_DECISION)
+		cli_usage(state, "a decision takes from 1ns to 1s");
 }
 
 static void no_study(const struct argp_state *state, const char *name)
@@ -63,6 +76,9 @@ static error_t parse_study(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_SEED:
 		set_number(state, arg, 0, INT64_MAX, &o->seed);
+		return 0;
+	case KEY_DECISION:
+		set_decision(state, arg, &o->decision);
 		return 0;
 	case 'j':
 		set_number(state, arg, 1, MAX_THREADS, &o->threads);
@@ -137,7 +153,8 @@ static int summary(const struct study_result *r)
 
 static int run_one(const struct options *o, const struct study *s)
 {
-	struct study_result r = {.study = s,
+	struct study own = *s;
+	struct study_result r = {.study = &own,
 		.seed = (uint64_t)o->seed,
 		.sets = o->sets ? (unsigned)o->sets : s->sets};
 	__attribute__((cleanup(study_files_drop))) struct study_files files = {0};
@@ -145,6 +162,8 @@ static int run_one(const struct options *o, const struct study *s)
 	unsigned points;
 	int rc;
 
+	if (s->decision && o->decision)
+		own.decision = o->decision;
 	if (study_open(&files, s, o->dir, o->cli->force, &err))
 		return cli_report(&err);
 	points = study_resume(&r, o->dir);

@@ -18,9 +18,10 @@ struct study {
 	 */
 	int (*sample)(const struct study *s, unsigned point, struct fm_rta_random *r,
 		bool passes[STUDY_CURVES]);
-	unsigned cpus; /* global EDF */
-	int sweep;     /* GCAPS: which parameter */
-	bool gain;     /* GCAPS: with and without GPU priorities, instead of all methods */
+	unsigned cpus;    /* global EDF */
+	int64_t decision; /* ns; global EDF: what one of ours costs; 0: a study without */
+	int sweep;        /* GCAPS: which parameter */
+	bool gain;        /* GCAPS: with and without GPU priorities, instead of all methods */
 };
 
 /* NULL behind the last one. */

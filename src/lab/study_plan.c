@@ -9,6 +9,8 @@ enum sweep { TASKS, UTILISATION, CPUS, GPU_TASKS, GPU_TO_CPU, BEST_EFFORT };
 
 #define MAX_EDF_TASKS 128
 #define QUARTER       (FM_RTA_ONE / 4)
+#define EACH          INT64_C(2000000) /* a decision for so much CPU time, as the paper has it */
+#define DECISION      INT64_C(6000)    /* an aim: the order of a kernel's launch */
 
 static struct fm_rta_range exactly(int64_t v)
 {
@@ -119,6 +121,35 @@ static int sample_edf(
 
 	for (size_t k = 0; !rc && k < FM_ARRAY_LEN(charge); k++)
 		rc = fm_gedf_schedulable(task, n, s->cpus, charge[k], &passes[k]);
+	for (size_t k = 0; !rc && k < 2; k++) {
+		struct fm_gedf_task own[MAX_EDF_TASKS];
+
+		for (size_t i = 0; i < n; i++) {
+			int64_t each = task[i].cpu_time / EACH + (k && task[i].cpu_time % EACH);
+
+			own[i] = task[i];
+			own[i].cpu_time += each * s->decision;
+		}
+		rc = fm_gedf_schedulable(own, n, s->cpus, FM_GEDF_NONE, &passes[4 + k]);
+	}
+	return rc;
+}
+
+/* Decisions of no cost, of a warp's, and of those that the paper reports for its own way and for a
+ * processor's; each with chunks of both lengths. */
+static int sample_gpu(
+	const struct study *s, unsigned point, struct fm_rta_random *r, bool passes[STUDY_CURVES])
+{
+	static const int64_t chunk[] = {2000000, 200000}, decision[] = {0, 6000, 91000, 165000};
+	struct fm_gedf_task task[MAX_EDF_TASKS];
+	size_t n = fm_gedf_generate(r, (point + 1) * (FM_RTA_ONE / 20), task, MAX_EDF_TASKS);
+	int rc = 0;
+
+	for (size_t k = 0; !rc && k < 2 * FM_ARRAY_LEN(decision); k++) {
+		const struct fm_gedf_gpu gpu = {s->cpus, chunk[k / 4], decision[k % 4]};
+
+		rc = fm_gedf_gpu_schedulable(task, n, &gpu, &passes[k]);
+	}
 	return rc;
 }
 
@@ -141,8 +172,9 @@ static int sample_edf(
 	{                                                                                         \
 		.name = "gedf-" id, .title = "Global EDF, " what " CPUs (on-GPU scheduling)",     \
 		.axis = "utilisation of all tasks", .first = 0.25, .step = 0.25, .points = 4 * m, \
-		.curves = 4, .sets = 2000, .cpus = m,                                             \
-		.curve = {"on-GPU", "on-CPU (floor)", "on-CPU (ceil)", "dedicated CPU"},          \
+		.curves = 6, .sets = 2000, .cpus = m, .decision = DECISION,                       \
+		.curve = {"on-GPU", "on-CPU (floor)", "on-CPU (ceil)", "dedicated CPU",           \
+			"our decision (floor)", "our decision (ceil)"},                           \
 		.sample = sample_edf                                                              \
 	}
 
@@ -162,6 +194,12 @@ static const struct study studies[] = {
 	GCAPS_9("f", "best effort", "share of best-effort tasks", 0, 0.1, 9), .sweep = BEST_EFFORT},
 	EDF("4", 4, "four"),
 	EDF("8", 8, "eight"),
+	{.name = "gpu-edf", .title = "EDF on the device, by chunk and cost of a decision",
+		.axis = "utilisation of all tasks", .first = 0.05, .step = 0.05, .points = 20,
+		.curves = 8, .sets = 2000, .cpus = 1,
+		.curve = {"nothing each 2 ms", "6 us each 2 ms", "91 us each 2 ms", "165 us each 2 ms",
+			"nothing each 0.2 ms", "6 us each 0.2 ms", "91 us each 0.2 ms", "165 us each 0.2 ms"},
+		.sample = sample_gpu},
 };
 /* clang-format on */
 

@@ -16,8 +16,11 @@ void study_csv(FILE *f, const struct study_result *r)
 {
 	const struct study *s = r->study;
 
-	fprintf(f, "# fermata study %s --seed %llu --sets %u (%s)\n", s->name,
-		(unsigned long long)r->seed, r->sets, s->title);
+	fprintf(f, "# fermata study %s --seed %llu --sets %u ", s->name,
+		(unsigned long long)r->seed, r->sets);
+	if (s->decision)
+		fprintf(f, "--decision %lldns ", (long long)s->decision);
+	fprintf(f, "(%s)\n", s->title);
 	fprintf(f, "%s,sets", s->axis);
 	for (unsigned c = 0; c < s->curves; c++)
 		fprintf(f, ",%s", s->curve[c]);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a timeline shows. Each device is a process. It has a track for the groups that the policy
- * has chosen, one for each group, and two for each queue: its segments, and its stops. One more
- * process is the daemon, with the requests of people and programs.
+ * has chosen, one for each group, and two for each queue: its segments, and its stops; of a queue
+ * that is a set of tasks, also one for each task. One more process is the daemon, with the requests
+ * of people and programs.
  */
 #include "trace_tracks.h"
 #include "base/clock.h"
@@ -380,6 +381,40 @@ static void queue_stop(struct timeline *t, const struct trace_view *v, enum trac
 	turn(t, q, state, v->rec->at);
 }
 
+#define TASK_BITS 10 /* of the number of a task (FM_GPU_TASKS_MAX); the rest is its queue's */
+
+static struct track *task_track(struct timeline *t, const struct trace_view *v)
+{
+	char name[FM_TRACE_TEXT + 64];
+	uint32_t task = (uint32_t)v->rec->arg[0] & ((1u << TASK_BITS) - 1);
+
+	if (!v->queue_id || !group_track(t, v->group_id, v->device_id))
+		return NULL;
+	snprintf(name, sizeof(name), "queue q%u %s: task %u", v->queue_id, v->program, task);
+	return get(t, TRACK_TASK, v->queue_id << TASK_BITS | task, v->device_id, name);
+}
+
+static void task_event(struct timeline *t, const struct trace_view *v)
+{
+	struct track *track = task_track(t, v);
+	uint64_t pending = v->rec->arg[v->rec->event == FM_EV_task_completed ? 2 : 1];
+
+	if (!track)
+		return;
+	if (v->rec->event == FM_EV_task_began)
+		turn(t, track, SHOWS_RUN, v->rec->at);
+	else if (v->rec->event == FM_EV_task_completed)
+		turn(t, track, pending ? SHOWS_WAIT : SHOWS_NOTHING, v->rec->at);
+	else if (v->rec->event == FM_EV_task_stands ||
+		 (v->rec->event == FM_EV_task_released && track->state == SHOWS_NOTHING))
+		turn(t, track, SHOWS_WAIT, v->rec->at);
+	else if (v->rec->event == FM_EV_task_missed)
+		json_instant(t, &(struct draw){.track = track,
+					.at = v->rec->at,
+					.name = "missed its deadline",
+					.args = v});
+}
+
 static void queue_hold(struct timeline *t, const struct trace_view *v)
 {
 	struct track *q = queue_track(t, v, true);
@@ -402,6 +437,15 @@ static void queue_depth(struct timeline *t, const struct trace_view *v)
 		return;
 	snprintf(name, sizeof(name), "q%u %.31s", v->queue_id, v->program);
 	json_counter(t, q, v->rec->at, "queue depth:", name, "commands", (double)v->rec->arg[1]);
+}
+
+static void memory_counter(struct timeline *t, const struct trace_view *v)
+{
+	struct track *track = get(t, TRACK_DAEMON, 0, 0, "what was asked of the daemon");
+
+	if (track)
+		json_counter(t, track, v->rec->at, "memory on the device:", v->program, "GiB",
+			(double)v->rec->arg[2] / (1 << 30));
 }
 
 void timeline_record(struct timeline *t, const struct trace_view *v)
@@ -442,11 +486,23 @@ void timeline_record(struct timeline *t, const struct trace_view *v)
 	case FM_EV_hold_end:
 		queue_hold(t, v);
 		return;
+	case FM_EV_task_released:
+	case FM_EV_task_began:
+	case FM_EV_task_stands:
+	case FM_EV_task_completed:
+	case FM_EV_task_missed:
+		task_event(t, v);
+		return;
 	case FM_EV_segment_sealed:
 	case FM_EV_hold_begin:
 	case FM_EV_queue_added:
 	case FM_EV_queue_gone:
+	case FM_EV_memory_share:
+	case FM_EV_memory_reached:
 		return; /* shown by others */
+	case FM_EV_memory_moved:
+		memory_counter(t, v);
+		return;
 	case FM_EV_job_arrived:
 	case FM_EV_job_ended:
 		return; /* too many; late jobs have events of their own */

@@ -4,7 +4,14 @@
 #include "cmd/trace_view.h"
 #include <stdio.h>
 
-enum track_kind { TRACK_DAEMON = 1, TRACK_DEVICE, TRACK_GROUP, TRACK_QUEUE, TRACK_STOPS };
+enum track_kind {
+	TRACK_DAEMON = 1,
+	TRACK_DEVICE,
+	TRACK_GROUP,
+	TRACK_QUEUE,
+	TRACK_STOPS,
+	TRACK_TASK
+};
 
 /* What a track shows from `since` on. */
 enum track_state {

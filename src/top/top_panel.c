@@ -130,8 +130,30 @@ static void describe_memory(struct top_lines *l, const json_t *m)
 	add(l, "    %s on the device, %s on the host; limit %s, %.0f allocations refused",
 		top_bytes(cli_num(m, "resident_bytes"), a), top_bytes(cli_num(m, "host_bytes"), b),
 		top_bytes(limit, c), cli_num(m, "refused"));
+	if (json_is_number(json_object_get(m, "next_turn_ms")))
+		add(l, "    its next turn there is in %s",
+			table_ms(cli_num(m, "next_turn_ms"), (char[TABLE_TIME]){0}));
 	if (json_object_get(m, "trouble"))
 		add(l, "    %s; %s", cli_str(m, "trouble"), cli_str(m, "remedy"));
+}
+
+/* A queue that schedules its tasks itself. */
+static void describe_set(struct top_lines *l, const json_t *set)
+{
+	json_t *task;
+	size_t i;
+
+	if (!set)
+		return;
+	add(l, "       decides itself, by %s%s: %.0f decisions", cli_str(set, "policy"),
+		json_is_true(json_object_get(set, "stopped")) ? ", stopped" : "",
+		cli_num(set, "decisions"));
+	json_array_foreach (json_object_get(set, "tasks"), i, task)
+		add(l, "       %s%s: %.0f of %.0f jobs done, %.0f wait, %.0f missed (%.0f stopped)",
+			cli_str(task, "name"),
+			json_is_true(json_object_get(task, "runs")) ? ", runs" : "",
+			cli_num(task, "done"), cli_num(task, "released"), cli_num(task, "pending"),
+			cli_num(task, "missed"), cli_num(task, "missed_stopped"));
 }
 
 static void describe_queue(struct top_lines *l, const json_t *q)
@@ -142,6 +164,7 @@ static void describe_queue(struct top_lines *l, const json_t *q)
 		cli_str(q, "id"), cli_str(q, "program"), cli_num(q, "pid"), cli_str(q, "api"),
 		cli_num(q, "level"), cli_str(q, "gate"), cli_num(q, "done"),
 		cli_num(q, "submitted"), table_ms(cli_num(q, "device_ms"), time));
+	describe_set(l, json_object_get(q, "set"));
 }
 
 static void describe_task(struct top_lines *l, const json_t *task)

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cmd/own_daemon.h"
 #include "cmd/progress.h"
+#include "json/json.h"
 #include <errno.h>
 #include <string.h>
 
@@ -25,7 +26,10 @@
 
 struct calibrate {
 	struct cli *cli;
-	const char *device, *file, *config;
+	const char *device, *file, *update, *config;
+	bool gpu_sched, other; /* other: an option that belongs to the other measurement */
+	struct calibrate_sets *sets;
+	json_t *old;        /* the file that is updated */
 	struct outfile out; /* where there is a file */
 	int64_t seconds, command_ns;
 	uint64_t amount;
@@ -35,7 +39,16 @@ struct calibrate {
 	struct calibration c;
 };
 
-enum { KEY_DEVICE = CLI_KEY_OWN, KEY_SECONDS, KEY_COMMAND, KEY_CONFIG, KEY_REALTIME };
+enum {
+	KEY_DEVICE = CLI_KEY_OWN,
+	KEY_SECONDS,
+	KEY_COMMAND,
+	KEY_CONFIG,
+	KEY_REALTIME,
+	KEY_GPU_SCHED,
+	KEY_TASKS,
+	KEY_UPDATE
+};
 
 static const struct argp_option options[] = {
 	{"device", KEY_DEVICE, "DEVICE", 0,
@@ -54,7 +67,17 @@ static const struct argp_option options[] = {
 		"Settings of the daemon that is started for the "
 		"measurement",
 		0},
+	{"gpu-sched", KEY_GPU_SCHED, 0, 0,
+		"Measure instead what decisions of sets of tasks cost that schedule themselves, "
+		"by engine and number of tasks",
+		0},
+	{"tasks", KEY_TASKS, "N[,N...]", 0,
+		"Numbers of tasks (--gpu-sched), 2 to 1024; default: 2,5,16,32", 0},
 	{"output", 'o', "FILE", 0, "Write the results to FILE", 0},
+	{"update", KEY_UPDATE, "FILE", 0,
+		"Write the results into FILE, a platform file, beside what it has of the other "
+		"measurement",
+		0},
 	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
@@ -90,21 +113,76 @@ static void take_command(const struct argp_state *state, const char *arg, int64_
 		cli_usage(state, "commands take from 10us to 100ms");
 }
 
+static int ascending(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void take_tasks(struct calibrate_sets *s, const struct argp_state *state, const char *arg)
+{
+	struct fm_err err = {0};
+	char list[256], *rest = list, *one;
+	unsigned n = 0;
+
+	if (strlen(arg) >= sizeof(list))
+		cli_usage(state, "--tasks has at most %d numbers", FM_PLATFORM_ROWS);
+	strcpy(list, arg);
+	for (s->n = 0; (one = strsep(&rest, ","));) {
+		if (s->n == FM_PLATFORM_ROWS)
+			cli_usage(state, "--tasks has at most %d numbers", FM_PLATFORM_ROWS);
+		if (fm_parse_int(one, 2, FM_PLATFORM_TASKS_MAX, &s->tasks[s->n++], &err))
+			cli_usage_err(state, &err);
+	}
+	qsort(s->tasks, s->n, sizeof(s->tasks[0]), ascending);
+	for (unsigned k = 0; k < s->n; k++)
+		if (!n || s->tasks[k] != s->tasks[n - 1])
+			s->tasks[n++] = s->tasks[k];
+	s->n = n;
+}
+
+static void check_usage(const struct calibrate *x, const struct argp_state *state)
+{
+	if (x->config && x->cli->socket)
+		cli_usage(state, "either --config or --socket: the daemon there has its own");
+	if (x->file && x->update)
+		cli_usage(state, "either --output or --update");
+	if (x->gpu_sched && (x->other || x->config || x->cli->socket))
+		cli_usage(state,
+			"--gpu-sched needs neither a device nor a daemon: of the others it "
+			"takes --seconds, --tasks, and where to write");
+	if (!x->gpu_sched && x->sets->n)
+		cli_usage(state, "--tasks belongs to --gpu-sched");
+}
+
 static error_t parse_calibrate(int key, char *arg, struct argp_state *state)
 {
 	struct calibrate *x = state->input;
 
 	switch (key) {
+	case KEY_GPU_SCHED:
+		x->gpu_sched = true;
+		return 0;
+	case KEY_TASKS:
+		take_tasks(x->sets, state, arg);
+		return 0;
+	case KEY_UPDATE:
+		x->update = arg;
+		return 0;
 	case KEY_DEVICE:
+		x->other = true;
 		take_device(x, state, arg);
 		return 0;
 	case KEY_SECONDS:
 		take_number(state, arg, &x->seconds);
 		return 0;
 	case KEY_COMMAND:
+		x->other = true;
 		take_command(state, arg, &x->command_ns);
 		return 0;
 	case KEY_REALTIME:
+		x->other = true;
 		x->c.realtime = true;
 		return 0;
 	case KEY_CONFIG:
@@ -116,9 +194,7 @@ static error_t parse_calibrate(int key, char *arg, struct argp_state *state)
 	case ARGP_KEY_ARG:
 		cli_usage(state, "calibrate takes no argument '%s'", arg);
 	case ARGP_KEY_END:
-		if (x->config && x->cli->socket)
-			cli_usage(
-				state, "either --config or --socket: the daemon there has its own");
+		check_usage(x, state);
 		return 0;
 	default:
 		return cli_option(key, arg, x->cli);
@@ -132,7 +208,8 @@ static const struct argp argp = {
 	       "the cost of a switch between programs under Fermata (epsilon), and the driver's "
 	       "own time slice and cost of a switch (slice, theta).\vDuring the measurement two "
 	       "programs compete for the device. A daemon is started for it; with --socket, the "
-	       "daemon there is measured. Measure under the load that the machine will have.",
+	       "daemon there is measured. Measure under the load that the machine will have. With "
+	       "--gpu-sched, what `fermata analyze --method gedf --gpu' charges is measured.",
 };
 
 static void show(const struct calibrate *x)
@@ -363,10 +440,24 @@ static int measure(struct calibrate *x, struct fm_err *err)
 	return rc;
 }
 
+/* The members of this measurement, beside those of the other one. */
+static json_t *results(const struct calibrate *x)
+{
+	json_t *root, *sets;
+
+	if (x->gpu_sched)
+		return calibrate_sets_json(x->sets, x->old);
+	root = calibration_json(&x->c);
+	sets = json_object_get(x->old, "gpu_sched");
+	if (root && sets)
+		json_object_set(root, "gpu_sched", sets);
+	return root;
+}
+
 /* The results are shown even if they cannot be written. */
 static int tell(struct calibrate *x)
 {
-	CLI_CLEAN_JSON json_t *root = calibration_json(&x->c);
+	CLI_CLEAN_JSON json_t *root = results(x);
 	struct fm_err err = {0};
 	int rc = CLI_OK;
 
@@ -376,25 +467,73 @@ static int tell(struct calibrate *x)
 	}
 	if (x->cli->json)
 		rc = cli_print_json(root);
+	else if (x->gpu_sched)
+		calibrate_sets_show(x->sets);
 	else
 		calibration_show(&x->c);
 	return x->file && calibration_write(root, &x->out, &err) ? cli_report(&err) : rc;
 }
 
+/* Before the measurement: the file that is updated is one, and where the results go can be written.
+ */
+static int open_file(struct calibrate *x, struct fm_err *err)
+{
+	struct fm_json j = {.file = x->update,
+		.hint = "fermata-calibrate(1) describes the file; --output makes a new one",
+		.err = err};
+	struct fm_platform p;
+	int rc = 0;
+
+	if (x->update) {
+		rc = fm_platform_load(&p, x->update, err);
+		if (!rc && x->gpu_sched)
+			rc = calibrate_sets_fit(x->sets, &p, err);
+		if (!rc)
+			rc = fm_json_load(&j, &x->old);
+		x->file = x->update;
+	}
+	if (!rc && x->file)
+		rc = outfile_open(&x->out, x->file, x->cli->force || x->update, err);
+	return rc;
+}
+
+static void take_usual_tasks(struct calibrate_sets *s)
+{
+	static const int64_t usual[] = {2, 5, 16, 32};
+
+	if (s->n)
+		return;
+	s->n = FM_ARRAY_LEN(usual);
+	memcpy(s->tasks, usual, sizeof(usual));
+}
+
+static int measure_sets(struct calibrate *x, struct fm_err *err)
+{
+	x->sets->seconds = x->seconds;
+	return calibrate_sets(x->sets, err);
+}
+
 int cli_calibrate(struct cli *cli, int argc, char **argv)
 {
 	struct calibrate x = {.cli = cli, .seconds = DEFAULT_S, .command_ns = COMMAND_NS};
+	FM_CLEAN_FREE struct calibrate_sets *sets = calloc(1, sizeof(*sets));
 	struct fm_err err = {0};
 	int rc;
 
+	x.sets = sets;
+	if (!sets)
+		return CLI_FAILED;
 	cli_parse(&argp, argc, argv, 0, &x);
-	if (x.file && outfile_open(&x.out, x.file, cli->force, &err))
-		return cli_report(&err);
-	rc = measure(&x, &err);
+	take_usual_tasks(sets);
+	rc = open_file(&x, &err);
+	if (!rc)
+		rc = x.gpu_sched ? measure_sets(&x, &err) : measure(&x, &err);
 	progress_clear();
 	own_daemon_end(&x.daemon);
 	rc = rc ? cli_report(&err) : tell(&x);
 	calibration_free(&x.c);
+	calibrate_sets_free(sets);
+	json_decref(x.old);
 	outfile_drop(&x.out);
 	return rc;
 }

@@ -12,13 +12,19 @@
 #pragma once
 #include "cmd/cli.h"
 #include "cmd/outfile.h"
+#include "cmd/table.h"
 #include "load/load.h"
+#include "platform/platform.h"
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 enum calibrate_go { GO_NOT_YET, GO_WORK, GO_WAIT };
 enum calibrate_state { STATE_NEW, STATE_READY, STATE_RESTING, STATE_FAILED };
+
+/* What is measured of sets of tasks (<fermata/gpu_sched.h>), one after the other. A note is a time.
+ */
+enum sets_phase { SETS_DECISION, SETS_START, SETS_PREEMPTION, SETS_PHASES };
 
 /* A program's notes, in memory that it shares with the process that started it. */
 #define NOTES (1u << 22) /* only the part that is written uses memory */
@@ -29,6 +35,9 @@ struct calibrate_page {
 	bool realtime;          /* written before the start: be scheduled like real-time tasks */
 	uint64_t amount;        /* found by the program with ROLE_SIZE */
 	uint64_t command_ns;
+	uint64_t budget_ns;          /* ROLE_SETS: how long to measure; written before the start */
+	bool skipped;                /* ROLE_SETS: there is no such engine; `error' says why */
+	uint32_t phase[SETS_PHASES]; /* ROLE_SETS: how many notes there were at its end */
 	char error[160];
 	char name[128], platform[128], driver[128];
 	struct {
@@ -36,7 +45,7 @@ struct calibrate_page {
 	} note[NOTES];
 };
 
-enum calibrate_role { ROLE_SIZE, ROLE_BUSY, ROLE_SPORADIC };
+enum calibrate_role { ROLE_SIZE, ROLE_BUSY, ROLE_SPORADIC, ROLE_SETS };
 
 /* One such program. */
 struct calibrate_program {
@@ -49,7 +58,9 @@ struct calibrate_program {
 struct calibrate_start {
 	const char *device;
 	enum calibrate_role role;
-	uint64_t amount; /* of ROLE_SIZE: nanoseconds that a command is to take */
+	uint64_t amount; /* of ROLE_SIZE: nanoseconds that a command is to take; of ROLE_SETS: tasks
+			  */
+	uint64_t budget_ns;
 	const char *dir, *priority;
 	bool realtime;
 };
@@ -66,6 +77,7 @@ struct samples {
 	uint64_t *ns;
 	size_t n, cap;
 };
+void samples_free(struct samples *s);
 uint64_t samples_quantile(const struct samples *s, double q);
 
 /* The results. */
@@ -97,6 +109,44 @@ void calibrate_conclude(struct calibration *c);
 #define CALIBRATE_MARGIN      20     /* percent beyond the largest that was seen */
 #define CALIBRATE_NO_SLOWDOWN (-0.9) /* what is below was not measured */
 json_t *calibration_json(const struct calibration *c);
+json_t *calibration_samples(const struct samples *s);
+json_t *calibration_machine(void);
+void calibration_time(char at[32]);
+void calibration_row(struct table *t, const char *what, const struct samples *s);
 /* And closes it. */
 int calibration_write(const json_t *root, struct outfile *out, struct fm_err *err);
 void calibration_show(const struct calibration *c);
+
+/* --- sets of tasks that schedule themselves --- */
+
+struct set_row {
+	unsigned engine; /* enum fm_platform_engine_id */
+	int64_t tasks;
+	bool skipped;
+	char why[160];
+	struct samples of[SETS_PHASES];
+	int64_t decision, start; /* ns, with the margin */
+};
+
+int calibrate_set_row(struct set_row *row, const struct calibrate_page *page);
+
+/* What the program with ROLE_SETS does; NULL, or what was wrong. */
+const char *calibrate_sets_program(
+	struct calibrate_page *page, const char *libfermata, const char *engine, unsigned tasks);
+
+/* `fermata calibrate --gpu-sched`. tasks: ascending. */
+struct calibrate_sets {
+	int64_t seconds;
+	int64_t tasks[FM_PLATFORM_ROWS];
+	unsigned n;
+	struct set_row row[FM_PLATFORM_ENGINES * FM_PLATFORM_ROWS];
+	unsigned rows;
+};
+int calibrate_sets(struct calibrate_sets *s, struct fm_err *err);
+/* Before that: with what is measured, does the file have more rows than are read? */
+int calibrate_sets_fit(
+	const struct calibrate_sets *s, const struct fm_platform *file, struct fm_err *err);
+/* The platform file, new or with what is added to it; NULL without memory. */
+json_t *calibrate_sets_json(const struct calibrate_sets *s, const json_t *old);
+void calibrate_sets_show(const struct calibrate_sets *s);
+void calibrate_sets_free(struct calibrate_sets *s);

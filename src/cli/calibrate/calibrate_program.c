@@ -150,22 +150,28 @@ int cli_calibrate_program(struct cli *cli, int argc, char **argv)
 {
 	struct program p = {.random = 1};
 	char library[PATH_MAX];
+	bool sets = argc == 5 && atoi(argv[2]) == ROLE_SETS;
 	const char *wrong;
 	unsigned index;
 
 	(void)cli;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (argc == 5) {
+	if (argc == 5)
 		p.page = map(atoi(argv[1]));
+	if (argc == 5 && !sets) {
 		p.load.ops = bench_load_find(argv[3], &index);
 		p.load.libfermata = place_library(library) ? library : NULL;
 		p.amount = strtoull(argv[4], NULL, 10);
 	}
-	if (!p.page || !p.load.ops) {
+	if (!p.page || (!p.load.ops && !sets)) {
 		fprintf(stderr, "fermata: _calibrate is for `fermata calibrate'\n");
 		return CLI_USAGE;
 	}
-	wrong = run(&p, (enum calibrate_role)atoi(argv[2]), index);
+	wrong = sets ? calibrate_sets_program(p.page, place_library(library) ? library : NULL,
+			       argv[3], (unsigned)strtoul(argv[4], NULL, 10))
+		     : run(&p, (enum calibrate_role)atoi(argv[2]), index);
+	if (!wrong && sets)
+		atomic_store(&p.page->state, STATE_READY);
 	if (wrong) {
 		snprintf(p.page->error, sizeof(p.page->error), "%s", wrong);
 		atomic_store(&p.page->state, STATE_FAILED);

@@ -59,7 +59,7 @@ static struct calibrate_page *new_page(int *fd)
 /* Waits until the program is in that state. It may fail, die, or never get there. */
 static int await(struct calibrate_program *p, enum calibrate_state state, struct fm_err *err)
 {
-	uint64_t end = fm_now() + READY_NS;
+	uint64_t end = fm_now() + READY_NS + p->page->budget_ns;
 	int status;
 
 	for (;;) {
@@ -71,7 +71,8 @@ static int await(struct calibrate_program *p, enum calibrate_state state, struct
 			return fm_err_set(err, -EIO, "%.150s", p->page->error);
 		if (waitpid(p->pid, &status, WNOHANG) == p->pid) {
 			p->pid = 0;
-			if (atomic_load(&p->page->state) == STATE_FAILED)
+			now = atomic_load(&p->page->state);
+			if (now == STATE_FAILED || now == state)
 				continue;
 			return fm_err_set(
 				err, -EIO, "a measuring program ended early (status %d)", status);
@@ -92,6 +93,7 @@ int calibrate_start(
 	if (!p->page)
 		return fm_err_set(err, -ENOMEM, "no memory for notes");
 	p->page->realtime = how->realtime;
+	p->page->budget_ns = how->budget_ns;
 	fflush(stdout);
 	p->pid = fork();
 	if (p->pid < 0) {

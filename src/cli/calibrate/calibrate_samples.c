@@ -44,7 +44,7 @@ uint64_t samples_quantile(const struct samples *s, double q)
 	return s->n ? s->ns[i ? i - 1 : 0] : 0;
 }
 
-static void samples_free(struct samples *s)
+void samples_free(struct samples *s)
 {
 	free(s->ns);
 	*s = (struct samples){0};
@@ -146,6 +146,23 @@ static int64_t with_margin(uint64_t ns)
 	uint64_t v = ns + ns / 100 * CALIBRATE_MARGIN + CALIBRATE_MARGIN;
 
 	return (int64_t)FM_MIN(v, (uint64_t)FM_PLATFORM_MAX);
+}
+
+/* A decision may be longer where a job was released meanwhile: the longest of both counts. */
+int calibrate_set_row(struct set_row *row, const struct calibrate_page *page)
+{
+	uint32_t n = 0;
+	int rc = 0;
+
+	for (unsigned k = 0; k < SETS_PHASES; k++) {
+		for (; !rc && n < FM_MIN(page->phase[k], noted(page)); n++)
+			rc = samples_add(&row->of[k], page->note[n].end);
+		samples_sort(&row->of[k]);
+	}
+	row->start = with_margin(samples_quantile(&row->of[SETS_START], 1));
+	row->decision = with_margin(FM_MAX(samples_quantile(&row->of[SETS_DECISION], 1),
+		samples_quantile(&row->of[SETS_PREEMPTION], 1)));
+	return rc;
 }
 
 void calibrate_conclude(struct calibration *c)

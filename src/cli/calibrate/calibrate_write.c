@@ -17,7 +17,7 @@ static json_t *time_or_null(int64_t ns)
 	return ns == FM_PLATFORM_UNSET ? json_null() : json_integer(ns);
 }
 
-static json_t *of_samples(const struct samples *s)
+json_t *calibration_samples(const struct samples *s)
 {
 	if (!s->n)
 		return json_null();
@@ -53,7 +53,7 @@ static void cpu_name(char *name, size_t size)
 	}
 }
 
-static json_t *of_machine(void)
+json_t *calibration_machine(void)
 {
 	struct utsname u;
 	char cpu[128];
@@ -66,14 +66,21 @@ static json_t *of_machine(void)
 		fm_json_text(u.release));
 }
 
-static json_t *of_measurement(const struct calibration *c)
+void calibration_time(char at[32])
 {
-	char at[32] = "-";
 	time_t now = time(NULL);
 	struct tm tm;
 
+	strcpy(at, "-");
 	if (gmtime_r(&now, &tm))
-		strftime(at, sizeof(at), "%Y-%m-%dT%H:%M:%SZ", &tm);
+		strftime(at, 32, "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+static json_t *of_measurement(const struct calibration *c)
+{
+	char at[32];
+
+	calibration_time(at);
 	return json_pack("{s:s, s:s, s:f, s:b, s:i, s:I, s:i}", "at", at, "fermata", FM_VERSION,
 		"seconds", c->seconds, "realtime", c->realtime, "level", c->level, "command_ns",
 		(json_int_t)c->command_ns, "margin_percent", CALIBRATE_MARGIN);
@@ -82,9 +89,9 @@ static json_t *of_measurement(const struct calibration *c)
 json_t *calibration_json(const struct calibration *c)
 {
 	json_t *samples = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "alone",
-		of_samples(&c->alone), "begin", of_samples(&c->begin), "go_on",
-		of_samples(&c->go_on), "react", of_daemon(c->react), "stop", of_daemon(c->stop),
-		"turn", of_samples(&c->turn));
+		calibration_samples(&c->alone), "begin", calibration_samples(&c->begin), "go_on",
+		calibration_samples(&c->go_on), "react", of_daemon(c->react), "stop",
+		of_daemon(c->stop), "turn", calibration_samples(&c->turn));
 	json_t *device =
 		json_pack("{s:s, s:o, s:o, s:o}", "kind", c->kind, "name", fm_json_text(c->name),
 			"platform", fm_json_text(c->platform), "driver", fm_json_text(c->driver));
@@ -94,7 +101,8 @@ json_t *calibration_json(const struct calibration *c)
 	return json_pack("{s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "fermata_platform",
 		FM_PLATFORM_VERSION, "epsilon_ns", time_or_null(c->epsilon), "slice_ns",
 		time_or_null(c->slice), "theta_ns", time_or_null(c->theta), "device", device,
-		"machine", of_machine(), "measured", of_measurement(c), "samples", samples);
+		"machine", calibration_machine(), "measured", of_measurement(c), "samples",
+		samples);
 }
 
 int calibration_write(const json_t *root, struct outfile *out, struct fm_err *err)
@@ -120,7 +128,7 @@ static void add_row(
 	table_add(t, "%s", table_ms(max / 1e6, buf));
 }
 
-static void add_samples(struct table *t, const char *what, const struct samples *s)
+void calibration_row(struct table *t, const char *what, const struct samples *s)
 {
 	add_row(t, what, (double)s->n, (double)samples_quantile(s, 0.5),
 		(double)samples_quantile(s, 0.99), (double)samples_quantile(s, 1));
@@ -159,12 +167,12 @@ void calibration_show(const struct calibration *c)
 	printf("%s (%s), level %d, commands of %.0f us\n\n", name, platform, c->level,
 		(double)c->command_ns / 1e3);
 	table_init(&t, columns, FM_ARRAY_LEN(columns));
-	add_samples(&t, "a command alone, from its submission to its end", &c->alone);
-	add_samples(&t, "begin: additional delay if another program has the device", &c->begin);
+	calibration_row(&t, "a command alone, from its submission to its end", &c->alone);
+	calibration_row(&t, "begin: additional delay if another program has the device", &c->begin);
 	add_daemon(&t, "  thereof in the daemon: from its wake-up to the gates stored", c->react);
 	add_daemon(&t, "  thereof in the other program: from its gate to its stall", c->stop);
-	add_samples(&t, "resume: from the end until the other program computes", &c->go_on);
-	add_samples(&t, "a turn of the other program, without Fermata", &c->turn);
+	calibration_row(&t, "resume: from the end until the other program computes", &c->go_on);
+	calibration_row(&t, "a turn of the other program, without Fermata", &c->turn);
 	table_print(&t);
 	putchar('\n');
 	show_time("epsilon", c->epsilon, "twice the largest of begin and resume, and 20 %");

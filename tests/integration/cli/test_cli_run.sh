@@ -60,6 +60,13 @@ run_environment() {
     if [[ -e $BUILD/lib/libfermata-cuda.so ]]; then
         expect 0 "a partition" "$fermata" run --partition 16:urgent "${show[@]}"
         environment_has 'FERMATA_PARTITION=16:urgent'
+        expect 0 "groups by priority" "$fermata" run --by-stream-priority --group web "${show[@]}"
+        environment_has 'FERMATA_BY_STREAM_PRIORITY=1'
+        environment_has 'FERMATA_GROUP=web'
+        expect 0 "groups by priority, of no name" "$fermata" run --by-stream-priority "${show[@]}"
+        out_has '^FERMATA_GROUP=sh-[0-9]*$'
+        expect 2 "no room for :high" "$fermata" run --by-stream-priority --group "$(printf '%059d' 0 | tr 0 a)" true
+        err_has 'at most 58 characters'
     fi
     expect 0 "negative priority" "$fermata" run --priority -5 "${show[@]}"
     environment_has 'FERMATA_HINTS=priority=-5'
@@ -169,8 +176,13 @@ run_fails_open() {
         expect 0 "no shim for CUDA, and it was asked for" "$alone" run --local fifo --guardian true
         err_has 'CUDA programs run unscheduled: cannot find libfermata-cuda.so near '
         err_has 'hint: install'
-        expect 0 "no shim for CUDA" "$alone" run --local fifo true
+        expect 0 "no shim for CUDA, and no layer for Vulkan" "$alone" run --local fifo true
         [[ -e /dev/nvidiactl ]] || silent
+    fi
+    if [[ -z $SANITIZE && -e $BUILD/lib/libfermata-vulkan.so ]]; then
+        expect 0 "no layer for Vulkan, and it was asked for" env FERMATA_VULKAN=1 "$alone" run --local fifo true
+        err_has 'Vulkan programs run unscheduled: cannot find fermata/vulkan/VkLayer_fermata.json near '
+        err_has 'hint: install .* or give --no-vulkan'
     fi
     mkdir -m 700 "$tmp/nodaemon"
     expect 7 "no fermatad" env XDG_RUNTIME_DIR="$tmp/nodaemon" PATH=/usr/bin:/bin \

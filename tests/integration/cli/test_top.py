@@ -16,7 +16,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import FERMATA, PATIENCE, Fermata, check, eventually, lib_client, main, need
+from harness import FERMATA, PATIENCE, Fermata, LibClient, check, eventually, lib_client, main, need, program
 
 EVIL = "evil\u001b[31m\u009b2J\u202e\u0007\n"
 HEAD = "GROUP .*STATE"
@@ -144,6 +144,21 @@ def steering(stack):
     t.sees(r"^beta of .*priority -7", "priority=-7", r"on shared:0: ", r"^  q\d+ +lib_client, ")
     t.keys("q", "?")
     t.sees("^ HELP")
+    t.keys("q", "q")
+    t.sees("^ended 0$")
+
+
+def tasks_of_a_set(stack):
+    f = Fermata(stack)
+    s = LibClient([program("set_client"), "team"], env=f.env)
+    stack.callback(s.close)
+    check(s.line("ready") == "ready 0", "the client could not set itself up")
+    f.knows(s.pid)
+    t = Terminal(stack, f, 110)
+    t.on()
+    t.sees(" team ")
+    t.keys("Enter")
+    t.sees(r"decides itself, by edf: \d+ decisions", r"camera.*: [1-9]\d* of \d+ jobs done, \d+ wait", r"learner: 0 of 0 jobs done")
     t.keys("q", "q")
     t.sees("^ended 0$")
 
@@ -434,5 +449,5 @@ def more_groups_than_a_page_has(stack):
 
 
 if __name__ == "__main__":
-    main(steering, sizes, daemons_come_and_go, signals, colours, terminals_that_will_not_do,
+    main(steering, tasks_of_a_set, sizes, daemons_come_and_go, signals, colours, terminals_that_will_not_do,
          names_do_not_steer_the_terminal, only_changes_are_sent, scripts, misses, asked, more_groups_than_a_page_has)

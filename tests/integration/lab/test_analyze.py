@@ -142,6 +142,90 @@ class Values(Case):
         self.assertEqual([t["wcrt"] for t in reply["tasks"]], [20, 13, None])
 
 
+class Sets(Case):
+    """A set that schedules itself, with what a platform file says of its engine."""
+    CAMERA = {"name": "camera", "period": 33, "gpu_time": 6, "chunks": 12}
+    LIDAR = {"name": "lidar", "period": 100, "deadline": 50, "gpu_time": 8, "chunks": 4}
+    LEARNER = {"name": "learner", "gpu_time": 40, "chunks": 40}
+
+    def platform(self, engines=None, **more):
+        rows = [{"tasks": 4, "decision_ns": 6000, "start_ns": 20000}, {"tasks": 9, "decision_ns": 10000, "start_ns": 0}]
+        engines = engines or {"cpu": {"rows": rows}, "gates": {"skipped": "no such device"}}
+        return self.write({"fermata_platform": 1, "gpu_sched": {"version": 1, "engines": engines}, **more})
+
+    def gpu(self, platform, tasks, *more, status=0, **head):
+        path = self.write({"unit": "ms", "tasks": tasks, **head})
+        return self.call("--method", "gedf", "--gpu", "--platform", platform, *more, path, status=status)
+
+    def test_charges(self):
+        r = json.loads(self.gpu(self.platform(), [self.CAMERA, self.LIDAR, self.LEARNER], "--slots", "1", "--json").stdout)
+        self.assertEqual((r["schedulable"], r["slots"], r["engine"]), (True, 1, "cpu"))
+        self.assertEqual(r["charged"], {"decision": 0.006, "start": 0.02, "measured_tasks": 4})
+        camera, lidar, learner = r["tasks"]
+        # 24 decisions, of which one is the start: 0.02 + 23 x 0.006. The lidar's chunk of 2, and 0.026.
+        self.assertEqual((camera["decisions"], camera["overhead"], camera["blocking"], camera["blocker"], camera["cost"]),
+                         (24, 0.158, 2.026, "lidar", 6.158))
+        self.assertEqual((lidar["decisions"], lidar["overhead"], lidar["blocking"], lidar["blocker"], lidar["cost"]),
+                         (8, 0.062, 1.026, "learner", 8.062))
+        self.assertAlmostEqual(camera["load"], (6.158 + 2.026) / 33, 5)
+        self.assertAlmostEqual(lidar["load"], 6.158 / 33 + (8.062 + 1.026) / 50, 5)
+        self.assertEqual((learner["meets"], learner["deadline"], camera["meets"]), (None, None, True))
+
+    def test_who_would_miss_is_named(self):
+        tasks = [self.CAMERA, dict(self.LIDAR, name="late", gpu_time=42, chunks=42)]
+        text = self.gpu(self.platform(), tasks, "--slots", "1", status=3).stdout
+        self.assertIn("NOT schedulable", text)
+        self.assertIn("not shown to meet: late\n", text)
+        self.assertRegex(text, r"camera +33 .* yes")
+        self.assertIn("of 0.006, the first of a job a start, of 0.02", text)
+        text = self.gpu(self.platform(), tasks * 1 + [dict(self.CAMERA, name="b", gpu_time=30)], status=3, slots=2).stdout
+        self.assertIn("not shown to meet: camera, late, b (on several slots", text)
+
+    def test_rows_and_engines(self):
+        four = [dict(self.CAMERA, name=str(k), gpu_time=1) for k in range(5)]
+        r = json.loads(self.gpu(self.platform(), four, "--slots", "1", "--json").stdout)
+        self.assertEqual(r["charged"], {"decision": 0.01, "start": 0, "measured_tasks": 9})
+        self.assertEqual(r["tasks"][0]["overhead"], 0.24)  # a start is a decision at least
+        both = {"cpu": {"rows": [{"tasks": 9, "decision_ns": 1, "start_ns": 1}]}, "gates": {"rows": [{"tasks": 9, "decision_ns": 2, "start_ns": 3}]}}
+        for argv, engine in (((), "gates"), (("--engine", "cpu"), "cpu")):
+            self.assertEqual(json.loads(self.gpu(self.platform(both), four, "--slots", "1", "--json", *argv).stdout)["engine"], engine)
+        rows = list(csv.DictReader(io.StringIO(self.gpu(self.platform(), four, "--slots", "1", "--csv").stdout)))
+        self.assertEqual([r["task"] for r in rows], list("01234"))
+        self.assertEqual((rows[0]["cost"], rows[0]["meets"]), ("1.24", "true"))
+
+    def test_what_is_missing_is_told(self):
+        old = self.write({"fermata_platform": 1, "epsilon_ns": 5})
+        e = self.gpu(old, [self.CAMERA], "--slots", "1", status=2).stderr
+        self.assertIn("no part gpu_sched", e)
+        self.assertIn("`fermata calibrate --gpu-sched --update FILE'", e)
+        e = self.gpu(self.platform(), [self.CAMERA], "--slots", "1", "--engine", "gates", status=2).stderr
+        self.assertIn("gates was not measured: no such device", e)
+        e = self.gpu(self.platform(), [dict(self.CAMERA, name=str(k)) for k in range(10)], "--slots", "1", status=2).stderr
+        self.assertIn("--tasks 10 --update", e)
+        self.assertIn("give --slots", self.gpu(self.platform(), [self.CAMERA], status=2).stderr)
+        for argv, word in ((("--method", "gedf", "--gpu"), "calibrate --gpu-sched -o"), (("--method", "gedf", "--slots", "2"), "belong to --gpu"),
+                           (("--method", "rr-busy", "--gpu"), "belongs to --method gedf"),
+                           (("--method", "gedf", "--gpu", "--cpus", "2", "--platform", old), "are for CPUs"),
+                           (("--method", "gedf", "--gpu", "--engine", "x"), "neither cpu")):
+            self.assertIn(word, self.call(*argv, old, status=2).stderr)
+
+    def test_files_that_make_no_sense(self):
+        for change, words in (({"gpu_time": None}, "gpu_time"), ({"chunks": 0}, "chunks"), ({"deadline": 34}, "beyond the period"),
+                              ({"period": 0}, "period"), ({"period": None, "deadline": 3}, "period: is missing"), ({"chunks": 5000}, "chunks")):
+            e = self.gpu(self.platform(), [dict(self.CAMERA, **change)], "--slots", "1", status=2).stderr
+            self.assertIn("tasks[0]." + words.split(":")[0].split(" ")[0] if " " not in words else words, e)
+        good = {"tasks": 4, "decision_ns": 1, "start_ns": 1}
+        for engines, word in (({"cpu": {}}, "engines.cpu: has neither"), ({"cpu": {"rows": []}}, "engines.cpu.rows"),
+                              ({"cpu": {"rows": [good, good]}}, "rows[1].tasks"), ({"cpu": {"rows": [dict(good, tasks=1025)]}}, "rows[0].tasks"),
+                              ({"cpu": {"rows": [dict(good, start_ns=None)]}}, "rows[0].start_ns"),
+                              ({"cpu": {"rows": [dict(good, decision_ns=-1)]}}, "rows[0].decision_ns"),
+                              ({"cpu": {"rows": [dict(good, tasks=k + 1) for k in range(33)]}}, "more than 32"),
+                              ({"gates": {"skipped": 4}}, "engines.gates.skipped")):
+            e = self.gpu(self.platform(engines), [self.CAMERA], "--slots", "1", status=2).stderr
+            self.assertIn(word, e)
+            self.assertIn("fermata-calibrate(1)", e)
+
+
 class Units(Case):
     def test_units_say_the_same(self):
         case = spell(lines("fixed_priority.jsonl")[0])

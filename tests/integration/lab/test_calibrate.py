@@ -20,7 +20,7 @@ TASKS = {"unit": "ms", "tasks": [{"name": "a", "priority": 1, "cpu": 0, "period"
 def fermata(*argv, env=None, status=0):
     env = {k: v for k, v in (env or os.environ).items() if not k.startswith("FERMATA_") or k == "FERMATA_SOCKET"}
     r = subprocess.run([FERMATA, *argv], env=env, text=True, capture_output=True, timeout=240)
-    check(r.returncode == status, f"{argv}: {r.returncode} {r.stdout} {r.stderr}")
+    check(status is None or r.returncode == status, f"{argv}: {r.returncode} {r.stdout} {r.stderr}")
     return r
 
 
@@ -145,6 +145,69 @@ def progress_is_one_line_on_a_terminal(stack):
     check(len({s for s in steps if s.startswith("calibrate: two programs under Fermata, ")}) > 1, f"it does not go on: {steps}")
 
 
+def sets_that_schedule_themselves(stack):
+    """No device, no daemon; each number of tasks is a row, and what a file has otherwise stays in it."""
+    dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    path = os.path.join(dir_, "platform.json")
+    for seconds in "1", "10", "60":  # on a busy machine there are too few samples
+        status = None if seconds != "60" else 0
+        said = fermata("calibrate", "--gpu-sched", "--seconds", seconds, "--tasks", "7,2,7", "--json", "-o", path, status=status)
+        if not said.returncode:
+            break
+        check("too few" in said.stderr and "--seconds" in said.stderr, said.stderr)
+    r = json.loads(said.stdout)
+    with open(path, encoding="utf-8") as f:
+        check(json.load(f) == r, "the file and what is printed differ")
+    check(r["fermata_platform"] == 1 and r["gpu_sched"]["version"] == 1 and "epsilon_ns" not in r, r)
+    engines = r["gpu_sched"]["engines"]
+    check([row["tasks"] for row in engines["cpu"]["rows"]] == [2, 7], engines)
+    for row in engines["cpu"]["rows"]:
+        for name in ("decision", "start", "preemption"):
+            s = row["samples"][name]
+            check(s["count"] >= 20 and 0 <= s["min_ns"] <= s["p50_ns"] <= s["p99_ns"] <= s["max_ns"], f"{name}: {s}")
+        most = max(row["samples"][name]["max_ns"] for name in ("decision", "preemption"))
+        check(1.19 * most <= row["decision_ns"] <= 1.2 * most + 20, row)
+        check(1.19 * row["samples"]["start"]["max_ns"] <= row["start_ns"], row)
+    for name in ("gates", "graphs"):
+        check(name in engines[name]["skipped"], engines)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump({**r, "epsilon_ns": 5, "note": "mine"}, f)
+    text = fermata("calibrate", "--gpu-sched", "--seconds", "1", "--tasks", "3", "--update", path).stdout
+    for word in ("cpu, 3 tasks: preemption", "a decision is charged as", "gates: not measured", "no proof"):
+        check(word in text, text)
+    with open(path, encoding="utf-8") as f:
+        new = json.load(f)
+    rows = new["gpu_sched"]["engines"]["cpu"]["rows"]
+    check(new["epsilon_ns"] == 5 and new["note"] == "mine" and [row["tasks"] for row in rows] == [2, 3, 7], new)
+    check([rows[0], rows[2]] == engines["cpu"]["rows"], new)
+    check(os.listdir(dir_) == ["platform.json"], os.listdir(dir_))
+
+
+def sets_and_what_makes_no_sense(stack):
+    dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    path = os.path.join(dir_, "x.json")
+    for argv, word in ((["--tasks", "2"], "belongs to --gpu-sched"), (["--gpu-sched", "--tasks", "1"], "out of range"),
+                       (["--gpu-sched", "--tasks", "1025"], "out of range"), (["--gpu-sched", "--tasks", "2,"], ""),
+                       (["--gpu-sched", "--tasks", ",".join(["2"] * 33)], "at most 32"),
+                       (["--gpu-sched", "--device", "sim"], "neither a device"), (["--gpu-sched", "--socket", "/x"], "neither a device"),
+                       (["--gpu-sched", "-o", path, "--update", path], "either")):
+        check(word in fermata("calibrate", *argv, status=2).stderr, f"{argv}")
+    e = fermata("calibrate", "--gpu-sched", "--update", path, status=1).stderr
+    check(path in e and "cannot be read" in e, e)
+    for text, words in (("{}", ("fermata_platform", "--output")), ('{"fermata_platform": 1, "gpu_sched": {"version": 2}}', ("gpu_sched.version",))):
+        with open(path, "w", encoding="ascii") as f:
+            f.write(text)
+        e = fermata("calibrate", "--gpu-sched", "--update", path, status=2).stderr
+        check(path in e and all(word in e for word in words[:1]), e)
+        with open(path, encoding="ascii") as f:
+            check(f.read() == text, "what was there is not there")
+    rows = [{"tasks": 2 * k, "decision_ns": 1, "start_ns": 1} for k in range(1, 33)]  # as many as are read
+    with open(path, "w", encoding="ascii") as f:
+        json.dump({"fermata_platform": 1, "gpu_sched": {"version": 1, "engines": {"cpu": {"rows": rows}}}}, f)
+    e = fermata("calibrate", "--gpu-sched", "--tasks", "2,3", "--update", path, status=2).stderr
+    check("33 numbers of tasks of the engine cpu" in e and "--output" in e, e)
+
+
 if __name__ == "__main__":
-    main(programs_that_do_not_start_are_told, progress_is_one_line_on_a_terminal, software_device, opencl, cuda, the_daemon_there, for_people,
+    main(sets_that_schedule_themselves, sets_and_what_makes_no_sense, programs_that_do_not_start_are_told, progress_is_one_line_on_a_terminal, software_device, opencl, cuda, the_daemon_there, for_people,
          what_makes_no_sense, nothing_is_left)

@@ -61,6 +61,18 @@ class SimulateMemory(unittest.TestCase):
         self.assertEqual(list(results), policies or POLICIES)
         return {p: r["devices"][0]["memory"]["to_memory_ppm"] / 1e6 for p, r in results.items()}, results
 
+    def test_devices_behind_one_bridge(self):
+        """They share its rate. A bridge that carries all is as if there were none."""
+        jobs = {}
+        for name, keys in (("own", ""), ("wide", "bridge = 3\nbridge-rate = 500GB\n"), ("one", "bridge = 3\n")):
+            text = DECODERS.format(turn=272, count=6, dirty=100, overtime="no", reserve="0", host="1T")
+            path = self.write(text.replace("[device gpu]\n", "[device gpu]\ncount = 2\n" + keys))
+            result = json.loads(self.call("--json", path).stdout)
+            jobs[name] = result["groups"][0]["jobs"]
+        self.assertEqual(jobs["own"], jobs["wide"])
+        self.assertLess(jobs["one"], 0.95 * jobs["own"])
+        self.assertGreater(jobs["one"], 0.4 * jobs["own"])
+
     def test_decoders(self):
         """Ahead of time is best, the best victims are better than others, and each figure is near the closed form."""
         for count, turn in ((3, 272), (4, 170), (6, 102)):

@@ -35,7 +35,7 @@ class Study(unittest.TestCase):
     def test_list(self):
         p = self.call()
         self.assertEqual(re.findall(r"^(g\S+-\S+)", p.stdout, re.M),
-                         [f"gcaps-{n}{c}" for n in (8, 9) for c in "abcdef"] + ["gedf-4", "gedf-8"])
+                         [f"gcaps-{n}{c}" for n in (8, 9) for c in "abcdef"] + ["gedf-4", "gedf-8", "gpu-edf"])
         self.assertFalse(os.path.exists(self.path("")))
 
     def test_threads_do_not_matter(self):
@@ -58,7 +58,7 @@ class Study(unittest.TestCase):
         lines = whole.splitlines(keepends=True)
         os.mkdir(self.path("", "half"))
         # Two points, one that says what cannot be, and one that was cut off.
-        cut = "".join(lines[:2] + [lines[4], lines[7]]) + "3,30,31,0,0,0\n" + lines[9][:-2]
+        cut = "".join(lines[:2] + [lines[4], lines[7]]) + "3,30,31,0,0,0,0,0\n" + lines[9][:-2]
         with open(self.path("gedf-4.part", "half"), "w", encoding="utf-8") as f:
             f.write(cut)
         p = self.call("gedf-4", "--sets", "30", out="half")
@@ -68,7 +68,7 @@ class Study(unittest.TestCase):
         # What is there is believed: that it is not done again shows in a number that was changed.
         changed = re.sub(r"(?m)^1,30,30,", "1,30,7,", cut)
         with open(self.path("gedf-4.part", "half"), "w", encoding="utf-8") as f:
-            f.write(changed + "\n1,30,7,7,7,7\n")
+            f.write(changed + "\n1,30,7,7,7,7,7,7\n")
         self.call("gedf-4", "--sets", "30", "--force", out="half")
         self.assertIn("\n1,30,7,", self.read("gedf-4.csv", "half"))
 
@@ -82,7 +82,7 @@ class Study(unittest.TestCase):
 
     def test_pictures_are_xml(self):
         self.call("gedf-4", "gcaps-9b", "--sets", "10")
-        for name, curves in (("gedf-4", 4), ("gcaps-9b", 4)):
+        for name, curves in (("gedf-4", 6), ("gcaps-9b", 4)):
             svg = xml.dom.minidom.parseString(self.read(name + ".svg"))
             lines = svg.getElementsByTagName("polyline")
             self.assertEqual(len(lines), curves)
@@ -98,11 +98,19 @@ class Study(unittest.TestCase):
         self.assertTrue(9 < gain < 15)
 
     def test_committed_results_are_those_of_this_command(self):
-        for name in ("gcaps-9a", "gcaps-8b"):
+        for name in ("gcaps-9a", "gcaps-8b", "gpu-edf"):
             self.call(name)
             for ending in (".csv", ".svg"):
                 with open(os.path.join(STUDIES, name + ending), encoding="utf-8") as f:
                     self.assertEqual(f.read(), self.read(name + ending))
+
+    def test_the_cost_of_a_decision(self):
+        self.call("gedf-4", "--sets", "40", "--decision", "165us", out="one")
+        rows = [line.split(",") for line in self.read("gedf-4.csv", "one").splitlines()[2:]]
+        self.assertIn("--decision 165000ns", self.read("gedf-4.csv", "one"))
+        for r in rows:  # as the paper's
+            self.assertEqual((r[6], r[7]), (r[3], r[4]))
+        self.call("gedf-4", "--decision", "2s", status=2)
 
     def test_progress_on_a_terminal(self):
         ours, theirs = os.openpty()

@@ -512,7 +512,7 @@ def memory_is_there_before_it_is_used(stack):
 def probes(stack):
     """At every trace point, where the build has <sys/sdt.h>: those of the daemon, of the library and of the layers."""
     found = {}
-    shims = [os.path.relpath(p, BUILD) for p in glob.glob(os.path.join(BUILD, "lib", "libfermata-*.so")) if "rta" not in p]
+    shims = [os.path.relpath(p, BUILD) for p in glob.glob(os.path.join(BUILD, "lib", "libfermata*.so")) if not re.search("rta|profile|record|oclgrind", p)]
     check("lib/libfermata-opencl.so" in shims, f"{shims}")
     for where in "bin/fermatad", *shims:
         r = subprocess.run(["readelf", "-n", os.path.join(BUILD, where)], text=True, capture_output=True, check=True,

@@ -213,7 +213,8 @@ static void one_group_in_full(void **state)
 		      "\"memory\":[{\"device\":\"gpu:0\",\"committed_bytes\":5368709120,"
 		      "\"movable_bytes\":4294967296,\"pinned_bytes\":1073741824,"
 		      "\"resident_bytes\":3221225472,\"host_bytes\":2147483648,\"limit_bytes\":"
-		      "null,\"refused\":2,\"trouble\":\"it is full\",\"remedy\":\"free "
+		      "null,\"refused\":2,\"next_turn_ms\":62.0,\"trouble\":\"it is "
+		      "full\",\"remedy\":\"free "
 		      "some\"}],"
 		      "\"queues\":[{\"id\":\"q1\",\"pid\":77,\"program\":\"train\",\"api\":"
 		      "\"cuda\","
@@ -235,6 +236,7 @@ static void one_group_in_full(void **state)
 	assert_true(screen_has(&t, "memory of gpu:0: 5G; 4G movable, 1G pinned, - foreign"));
 	assert_true(
 		screen_has(&t, "3G on the device, 2G on the host; limit -, 2 allocations refused"));
+	assert_true(screen_has(&t, "its next turn there is in 62.0 ms"));
 	assert_true(screen_has(&t, "it is full; free some"));
 	assert_true(screen_has(&t, "pid 77"));
 	/* It leaves: the panel does not become another group's. */
