@@ -219,3 +219,23 @@ fm_cu_result cuTensorMapEncodeTiled(struct cu_tensor_map *map, int type, unsigne
 	memcpy(map->words + 2, size, rank * sizeof(*size));
 	return fk_leave(FM_CU_SUCCESS);
 }
+
+fm_cu_result cuTensorMapEncodeIm2col(struct cu_tensor_map *map, int type, unsigned rank, void *at,
+	const uint64_t *size, const uint64_t *strides, const int *lower, const int *upper,
+	unsigned channels, unsigned pixels, const unsigned *element_strides, int interleave,
+	int swizzle, int promotion, int fill)
+{
+	if (rank < 3 || !lower || !upper || !channels || !pixels)
+		return FM_CU_ERROR_INVALID_VALUE;
+	return cuTensorMapEncodeTiled(map, type, rank, at, size, strides, element_strides,
+		element_strides, interleave, swizzle, promotion, fill);
+}
+
+fm_cu_result cuTensorMapReplaceAddress(struct cu_tensor_map *map, void *at)
+{
+	FK_TRY(fk_enter_ctx());
+	if (!map || (uintptr_t)map % 64 || (uintptr_t)at % 16 || !of_device((uintptr_t)at))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	map->words[0] = (uintptr_t)at ^ FK_MAP_MASK;
+	return fk_leave(FM_CU_SUCCESS);
+}

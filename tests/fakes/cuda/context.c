@@ -20,11 +20,9 @@ bool fk_ctx_known(CUcontext ctx)
 /* Channels, page tables, and what else it needs. */
 static bool take_memory(CUcontext c)
 {
-	const char *given = fk_env("FAKE_CUDA_CONTEXT");
-	uint64_t bytes = given ? fk_bytes(given) : fk_capacity_total() / 128;
+	const char *given = fk_env(c->green ? "FAKE_CUDA_GREEN" : "FAKE_CUDA_CONTEXT");
+	uint64_t bytes = given ? fk_bytes(given) : c->green ? 0 : fk_capacity_total() / 128;
 
-	if (c->green)
-		return true;
 	if (!fk_memory_take(c->dev, bytes))
 		return false;
 	c->bytes = bytes;

@@ -167,11 +167,13 @@ fm_cu_result cuDeviceGetAttribute(int *value, int which, CUdevice dev)
 	FK_TRY(device(value, dev));
 	*value = (which == 92 || which == 93 || which == 122) &&
 		 memops; /* stream memory operations */
-	if (which == 102 || which == 103 || which == 124 || which == 141)
+	if (which == 102 || which == 103 || which == 110 || which == 124 || which == 141)
 		*value = !fk_env("FAKE_CUDA_NO_VMM") &&
 			 (which != 141 || !fk_env("FAKE_CUDA_NO_HOST_CHUNKS"));
 	if (which == 113) /* memory that can only be read can be registered */
 		*value = !fk_env("FAKE_CUDA_NO_READ_ONLY");
+	if (which == 33) /* the bus */
+		*value = 0x3b + dev;
 	if (which == 133)
 		*value = fk_env("FAKE_CUDA_MPS") != NULL;
 	for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)

@@ -92,11 +92,9 @@ void fk_engine_make(size_t bytes)
 	pthread_mutex_unlock(&one);
 }
 
-/* FAKE_CUDA_LATE_US: at most so long after it has passed a wait the device says so. */
-void fk_engine_late(void)
+static void late(const char *given)
 {
 	static _Atomic uint32_t drawn = 12345;
-	const char *given = fk_env("FAKE_CUDA_LATE_US");
 	uint32_t v, next;
 
 	if (!given)
@@ -106,4 +104,17 @@ void fk_engine_late(void)
 		next = v * 1664525u + 1013904223u;
 	} while (!atomic_compare_exchange_weak(&drawn, &v, next));
 	sleep_for((double)(next >> 8) / (1 << 24) * atof(given) * 1000);
+}
+
+/* FAKE_CUDA_LATE_US: at most so long after it has passed a wait the device says so. */
+void fk_engine_late(void)
+{
+	late(fk_env("FAKE_CUDA_LATE_US"));
+}
+
+/* FAKE_CUDA_LATE_WORD_US: at most so long after what is before it the device writes a word that
+ * stands alone. */
+void fk_engine_late_word(void)
+{
+	late(fk_env("FAKE_CUDA_LATE_WORD_US"));
 }

@@ -17,3 +17,4 @@ void fk_engine_copy(enum fk_way way, size_t bytes);
 void fk_engine_call(enum fk_vmm_call call);
 void fk_engine_make(size_t bytes); /* a chunk of the host */
 void fk_engine_late(void);         /* between a wait that has passed and what is behind it */
+void fk_engine_late_word(void);    /* before a word that stands alone */

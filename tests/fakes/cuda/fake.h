@@ -39,6 +39,9 @@
  *                              its memory together
  *   FAKE_CUDA_CAPACITY=SIZE    memory of a device: 4G; k, M, G. A context takes
  *   FAKE_CUDA_CONTEXT=SIZE     of it, or the 128th part
+ *   FAKE_CUDA_CODE=SIZE        of it, that a function's code takes from its first launch on (0)
+ *   FAKE_CUDA_MODULE=SIZE      and a module from when it is loaded on
+ *   FAKE_CUDA_GREEN=SIZE       and a green context
  *   FAKE_CUDA_DIRTY            memory that is allocated holds garbage; chunks are always cleared
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
  *   FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched into a stream: its name,
@@ -53,7 +56,8 @@
  * way, and for both together where both are at work FAKE_CUDA_VMM_US=C:M:A:U   so do calls that
  * create, map, give access to and unmap chunks FAKE_CUDA_MAKE=GB/S        and chunks of the host,
  * to be made FAKE_CUDA_LATE_US=US       what stands behind a wait for a word in the same batch
- * comes, at random, up to so much later FAKE_CUDA_FIRST=wait,order then the first launch of a
+ * comes, at random, up to so much later FAKE_CUDA_LATE_WORD_US=US  so does a word that stands
+ * alone, behind what is before it FAKE_CUDA_FIRST=wait,order then the first launch of a
  * function waits for the device; or returns, and all that is put into the context later waits for
  * the kernel; or either, by the function and by the program itself while it runs (fake_cuda.h).
  */
@@ -75,6 +79,7 @@ CU_EXPORT fake_cuda_fail_fn fake_cuda_fail;
 CU_EXPORT fake_cuda_counted_fn fake_cuda_counted;
 CU_EXPORT fake_cuda_engine_fn fake_cuda_engine;
 CU_EXPORT fake_cuda_freeze_fn fake_cuda_freeze;
+CU_EXPORT fake_cuda_watch_fn fake_cuda_watch;
 
 struct fk_point {
 	CUstream stream; /* NULL: nothing to wait for */
@@ -143,6 +148,7 @@ struct fk_launch {
 	unsigned grid[3], block[3], shared;
 	struct cu_launch_attribute attr[4]; /* the first of those that were given */
 	unsigned n_attr;
+	void *told;             /* watch.c */
 	void **param;           /* pointers to each */
 	unsigned char params[]; /* as they stand in the constants, a guardian's included */
 };
@@ -158,19 +164,31 @@ struct fk_block {
 };
 
 /* Behind the pointer that this parameter is, a launch touches so many bytes times the value of
- * another, and some more. */
+ * another, and some more. With FK_REACH_MIB the other says how many MiB behind the pointer they
+ * begin. */
 struct fk_reach {
 	unsigned char param, by; /* by 0: there is none */
 	unsigned short times, more;
 };
+enum { FK_REACH_MIB = 128 }; /* in `by' */
 
 struct fk_kernel {
 	const char *name;
-	unsigned short size[6]; /* of the parameters; ends with 0 */
+	unsigned short size[7]; /* of the parameters; ends with 0 */
 	void (*run)(const struct fk_block *b);
 	bool together; /* its blocks wait for each other */
 	struct fk_reach reach[3];
 };
+
+/* watch.c: a module is loaded, with the lock; a launch is made; it begins. */
+void fk_watch_loaded(CUmodule m, CUcontext ctx);
+void fk_watch_launched(struct fk_launch *l);
+void fk_watch_begins(const struct fk_launch *l);
+/* How much there is behind a pointer that is a parameter; a word if nothing is known. */
+size_t fk_reach_of(const struct fk_launch *l, unsigned i);
+/* Where that begins. */
+uint64_t fk_reach_from(const struct fk_launch *l, unsigned i);
+uint64_t fk_launch_param(const struct fk_launch *l, unsigned i);
 
 /* freeze.c, around what runs; with the lock. */
 void fk_freeze_begins(const struct fk_work *w);
@@ -494,12 +512,16 @@ struct CUfunc_st {
 	unsigned dynamic; /* shared memory that a launch may have besides; 0: as if never set */
 	unsigned block[3], size; /* and parameters: for the launches that take none */
 	unsigned char *params;
+	uint64_t bytes; /* that its code takes of the device's memory */
+	bool broken;    /* there was none */
 };
+fm_cu_result fk_load_code(CUfunction f, bool asked); /* launch.c */
 CUfunction fk_function(CUfunction f); /* NULL: it is none; that of the context, for a CUkernel */
 struct fk_image *fk_module_image(CUmodule m);
 struct fk_variables *fk_module_variables(CUmodule m);
 CUfunction fk_module_function(CUmodule m, unsigned i);
 void *fk_variable(const struct fk_launch *l, const char *name);
+void *fk_variable_if(const struct fk_launch *l, const char *name); /* NULL: there is none */
 void fk_variables_put(struct fk_variables *v);
 fm_cu_result fk_module_new(struct fk_image *image, CUlibrary library, CUmodule *out);
 void fk_module_free(CUmodule m);
@@ -550,6 +572,12 @@ uint64_t fk_take(uint64_t ns, uint64_t *lost);
 const struct fk_kernel *fk_kernel_find(const char *name);
 /* nets.c: those of examples/server */
 const struct fk_kernel *fk_net_find(const char *name);
+/* again.c: those of tests/data/again, which make their own marks of device/accessed.h */
+const struct fk_kernel *fk_again_find(const char *name);
+/* sets.c */
+void fk_set(const struct fk_block *b);
+/* science.c: those of bench/science.h */
+const struct fk_kernel *fk_science_find(const char *name);
 
 /* What the real driver would not forgive, or answers with nonsense, and no test may do: says so and
  * ends the process. */

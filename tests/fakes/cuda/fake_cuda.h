@@ -44,3 +44,14 @@ typedef unsigned long fake_cuda_free_fn(unsigned which);
  * the device" is that of a call which has the context's lock; the function may not call the driver.
  */
 typedef void fake_cuda_at_fn(const char *call, void (*fn)(void));
+
+/* Somebody looks at what kernels touch: a tool that is told of each module that is loaded, with the
+ * driver's lock held; says for each launch what it is to be told with (NULL: nothing); and hears,
+ * in the stream's thread, that the kernel begins, and of each range that it touches. */
+struct fake_cuda_watch {
+	void (*loaded)(void *ctx, void *module);
+	void *(*launched)(void *function, void *module);
+	void (*begins)(void *told);
+	void (*touches)(void *told, unsigned long long at, size_t bytes);
+};
+typedef void fake_cuda_watch_fn(const struct fake_cuda_watch *w);

@@ -42,6 +42,7 @@ fm_cu_result cuDeviceGetDevResource(CUdevice dev, struct cu_resource *r, int typ
 {
 	fm_cu_result rc;
 
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter());
 	rc = fk_device(r, dev);
 	if (!rc && type != CU_RESOURCE_SM)
@@ -118,8 +119,15 @@ fm_cu_result cuGreenCtxCreate(
 	g->first = desc->first;
 	g->sms = desc->sms;
 	rc = fk_primary_retain(dev);
-	rc = rc ? rc : fk_ctx_revive(&g->ctx);
-	*green = g;
+	if (!rc) {
+		rc = fk_ctx_revive(&g->ctx);
+		if (rc)
+			fk_primary_release(dev);
+	}
+	if (rc)
+		free(g);
+	else
+		*green = g;
 	return fk_leave(rc);
 }
 

@@ -385,6 +385,20 @@ static void through_table(const struct fk_block *b)
 	}
 }
 
+/* That of tests/integration/cuda/cuda_foretold.c. */
+static void in_part(const struct fk_block *b)
+{
+	struct {
+		CUdeviceptr x;
+		uint32_t part, number;
+	} p;
+
+	memcpy(&p, b->params, sizeof(p));
+	p.x += (CUdeviceptr)p.part << 20;
+	if (!b->number)
+		*pointer(p.x) = *pointer(p.x) * 3u + p.number;
+}
+
 /* Of a map of the fake's own. */
 static void through_map(const struct fk_block *b)
 {
@@ -418,12 +432,14 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"tick", {0}, tick, false, {{0}}},
 		{"odd", {8, 4, 2, 1}, odd, false, {{0}}},
 		{"fermata_look", {8, 8}, look, false, {{0}}},
+		{"fermata_set", {8, 8, 8, 8, 4, 4}, fk_set, false, {{0}}},
 		{"fermata_spread", {0}, spread, false, {{0}}},
 		{FM_DIGEST_KERNEL, {8, 8, 8, sizeof(struct fm_digest_key)}, digest, false,
 			{{0, 1, FM_DIGEST_TILE, 0}, {2, 0, 0, sizeof(struct fm_digest)}}},
 		{"through_texture", {8, 8, 4}, through_texture, false, {{0, 2, 16, 0}}},
 		{"in_struct", {24}, in_struct, false, {{0}}},
 		{"through_table", {8, 4, 4}, through_table, false, {{0}}},
+		{"in_part", {8, 4, 4}, in_part, false, {{0, FK_REACH_MIB | 1, 0, 4}}},
 		{"through_map", {128, 4}, through_map, false, {{0}}},
 		{"large", {4040, 8}, large, false, {{1, 0, 0, 4040}}},
 		{"beyond", {6000, 8}, beyond, false, {{1, 0, 0, 6000}}},

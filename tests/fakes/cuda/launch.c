@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launches of kernels, with what their parameters are in the end. */
+#include "capacity.h"
 #include "image.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,8 +142,10 @@ static bool fatal(void)
 
 static void run_kernel(struct fk_work *w)
 {
-	if (!fatal())
-		fk_launch_run(w->launch);
+	if (fatal())
+		return;
+	fk_watch_begins(w->launch);
+	fk_launch_run(w->launch);
 }
 
 static void end_kernel(struct fk_work *w)
@@ -204,6 +207,28 @@ static struct fk_launch *new_launch(CUfunction f, const unsigned *grid, const un
 	return l;
 }
 
+#define UNKNOWN ((fm_cu_result)999)
+
+/* Code is loaded when it is first launched, or asked for. A function that could not be loaded when
+ * it was asked for cannot be launched, and the launch does not say why. */
+fm_cu_result fk_load_code(CUfunction f, bool asked)
+{
+	const char *given = fk_env("FAKE_CUDA_CODE");
+	uint64_t bytes = given ? fk_bytes(given) : 0;
+
+	if (f->bytes || !bytes)
+		return FM_CU_SUCCESS;
+	if (f->broken && !asked)
+		return UNKNOWN;
+	if (fk_memory_take(fk_ctx()->dev, bytes)) {
+		f->bytes = bytes;
+		f->broken = false;
+		return FM_CU_SUCCESS;
+	}
+	f->broken = asked;
+	return CU_OUT_OF_MEMORY;
+}
+
 fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *grid,
 	const unsigned *block, unsigned shared, void **params, void **extra)
 {
@@ -217,6 +242,7 @@ fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *gri
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (!f->entry->kernel)
 		return FM_CU_ERROR_NOT_SUPPORTED; /* nobody knows what it does */
+	FK_TRY(fk_load_code(f, false));
 	*w = (struct fk_work){.what = strncmp(f->entry->name, "fermata_", 8) ? FK_OTHER : FK_OURS,
 		.run = run_kernel,
 		.end = end_kernel,
@@ -228,6 +254,8 @@ fm_cu_result fk_kernel_work(struct fk_work *w, CUfunction f, const unsigned *gri
 	rc = read_params(w->launch, params, extra);
 	if (rc)
 		end_kernel(w);
+	else
+		fk_watch_launched(w->launch);
 	return rc;
 }
 

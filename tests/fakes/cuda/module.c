@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Modules: an image in a context, with the variables that it has there. */
+#include "capacity.h"
 #include "image.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@ struct CUmod_st {
 	CUlibrary library; /* whose it is, or NULL */
 	struct fk_image *image;
 	struct fk_variables *variables;
+	uint64_t bytes;              /* of the device that it takes */
 	struct CUfunc_st function[]; /* one for each kernel of the image */
 };
 
@@ -46,13 +48,22 @@ void fk_variables_put(struct fk_variables *v)
 	free(v);
 }
 
-void *fk_variable(const struct fk_launch *l, const char *name)
+void *fk_variable_if(const struct fk_launch *l, const char *name)
 {
 	struct fk_variables *v = l->variables;
 
 	for (unsigned i = 0; i < v->n; i++)
 		if (!strcmp(v->variable[i].name, name))
 			return v->variable[i].at;
+	return NULL;
+}
+
+void *fk_variable(const struct fk_launch *l, const char *name)
+{
+	void *at = fk_variable_if(l, name);
+
+	if (at)
+		return at;
 	fk_die("%s looks for a variable '%s' that its image lacks", l->entry->name, name);
 }
 
@@ -89,6 +100,15 @@ static CUmodule *find_module(CUmodule module)
 	return m;
 }
 
+static bool take_memory(CUmodule m)
+{
+	const char *given = fk_env("FAKE_CUDA_MODULE");
+
+	m->ctx = fk_ctx();
+	m->bytes = given ? fk_bytes(given) : 0;
+	return !m->bytes || fk_memory_take(m->ctx->dev, m->bytes);
+}
+
 fm_cu_result fk_module_new(struct fk_image *image, CUlibrary library, CUmodule *out)
 {
 	CUmodule m = calloc(1, sizeof(*m) + image->n * sizeof(*m->function));
@@ -100,7 +120,11 @@ fm_cu_result fk_module_new(struct fk_image *image, CUlibrary library, CUmodule *
 		free(m);
 		return CU_OUT_OF_MEMORY;
 	}
-	m->ctx = fk_ctx();
+	if (!take_memory(m)) {
+		fk_variables_put(m->variables);
+		free(m);
+		return CU_OUT_OF_MEMORY;
+	}
 	m->library = library;
 	m->image = image;
 	atomic_fetch_add(&image->refs, 1);
@@ -111,6 +135,7 @@ fm_cu_result fk_module_new(struct fk_image *image, CUlibrary library, CUmodule *
 	m->next = modules;
 	modules = m;
 	*out = m;
+	fk_watch_loaded(m, m->ctx);
 	return FM_CU_SUCCESS;
 }
 
@@ -118,8 +143,11 @@ fm_cu_result fk_module_new(struct fk_image *image, CUlibrary library, CUmodule *
 void fk_module_free(CUmodule m)
 {
 	*find_module(m) = m->next;
-	for (unsigned i = 0; i < m->image->n; i++)
+	for (unsigned i = 0; i < m->image->n; i++) {
 		free(m->function[i].params);
+		fk_memory_give(m->ctx->dev, m->function[i].bytes);
+	}
+	fk_memory_give(m->ctx->dev, m->bytes);
 	for (unsigned i = 0; i < m->variables->n; i++)
 		fk_memory_static_gone(m->variables->variable[i].at);
 	fk_variables_put(m->variables);
@@ -344,9 +372,12 @@ fm_cu_result fk_param_info(const struct fk_entry *e, size_t i, size_t *at, size_
 
 fm_cu_result cuFuncGetParamInfo(CUfunction f, size_t i, size_t *at, size_t *size)
 {
+	fm_cu_result rc;
+
 	FK_TRY(fk_fails(__func__));
 	FK_TRY(enter_function(f));
-	return fk_leave(fk_param_info(f->entry, i, at, size));
+	rc = fk_load_code(f, true);
+	return fk_leave(rc ? rc : fk_param_info(f->entry, i, at, size));
 }
 
 fm_cu_result cuFuncGetParamCount(CUfunction f, size_t *n)

@@ -180,5 +180,5 @@ const struct fk_kernel *fk_net_find(const char *name)
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(*kernels); i++)
 		if (!strcmp(kernels[i].name, name))
 			return &kernels[i];
-	return NULL;
+	return fk_science_find(name);
 }

@@ -14,6 +14,7 @@ struct CUmemPool_st {
 	bool own, dead; /* the device's own; destroyed, with memory that is in use still */
 	uint64_t threshold, most, reserved_high, used_high;
 	int reuse[3];
+	unsigned char access[FK_DEVICES];
 };
 
 static CUmemoryPool pools;
@@ -301,6 +302,34 @@ fm_cu_result cuMemPoolTrimTo(CUmemoryPool pool, size_t keep)
 	if (!known(pool))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	trim(pool, keep);
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+/* A pool's own device always has access. */
+fm_cu_result cuMemPoolSetAccess(CUmemoryPool pool, const struct cu_access *access, size_t n)
+{
+	FK_TRY(fk_enter());
+	if (!known(pool) || !access)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	for (size_t i = 0; i < n; i++) {
+		if (access[i].location.type != CU_LOCATION_DEVICE ||
+			fk_device(access, access[i].location.id) ||
+			(access[i].flags != CU_ACCESS_NONE && access[i].flags != CU_ACCESS_BOTH) ||
+			(access[i].location.id == pool->dev && !access[i].flags))
+			return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	}
+	for (size_t i = 0; i < n; i++)
+		pool->access[access[i].location.id] = (unsigned char)access[i].flags;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+fm_cu_result cuMemPoolGetAccess(int *flags, CUmemoryPool pool, struct cu_location *location)
+{
+	FK_TRY(fk_enter());
+	if (!known(pool) || !flags || !location || location->type != CU_LOCATION_DEVICE ||
+		fk_device(location, location->id))
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*flags = location->id == pool->dev ? CU_ACCESS_BOTH : pool->access[location->id];
 	return fk_leave(FM_CU_SUCCESS);
 }
 

@@ -240,6 +240,8 @@ static void wait_value(const union fm_cu_mem_op *op, bool wide)
 
 static void run_memop(struct fk_work *w)
 {
+	if (w->memop.n == 1)
+		fk_engine_late_word();
 	for (unsigned i = 0; i < w->memop.n; i++) {
 		const union fm_cu_mem_op *op = &w->memop.op[i];
 		uintptr_t at = (uintptr_t)op->op.address;

@@ -74,6 +74,8 @@ static void set_running(const struct fk_work *w)
 	pthread_mutex_unlock(&fk.lock);
 }
 
+static bool is_denied(const struct fk_work *w);
+
 /* What a host function does is the program's. */
 void fk_run_work(struct fk_work *w)
 {
@@ -85,6 +87,8 @@ void fk_run_work(struct fk_work *w)
 		w->run(w);
 		return;
 	}
+	if (is_denied(w))
+		return;
 	set_running(w);
 	if (w->what == FK_HOST)
 		w->run(w);
@@ -105,7 +109,7 @@ static bool meet(struct bytes b, uintptr_t at, size_t n)
 	return at < b.at + b.size && b.at < at + n;
 }
 
-static uint64_t param(const struct fk_launch *l, unsigned i)
+uint64_t fk_launch_param(const struct fk_launch *l, unsigned i)
 {
 	const struct fk_param *p = &l->entry->param[i];
 	uint64_t v = 0;
@@ -114,21 +118,31 @@ static uint64_t param(const struct fk_launch *l, unsigned i)
 	return v;
 }
 
-/* How much there is behind a pointer that is a parameter; a word if nothing is known. */
-static size_t reach(const struct fk_launch *l, unsigned i)
+size_t fk_reach_of(const struct fk_launch *l, unsigned i)
 {
 	const struct fk_kernel *k = l->entry->kernel;
 
 	for (const struct fk_reach *r = k->reach; r < k->reach + 3; r++)
 		if (r->param == i && (r->times || r->more))
-			return (r->by ? param(l, r->by) * r->times : 0) + r->more;
+			return (r->times ? fk_launch_param(l, r->by) * r->times : 0) + r->more;
 	return 4;
+}
+
+uint64_t fk_reach_from(const struct fk_launch *l, unsigned i)
+{
+	const struct fk_kernel *k = l->entry->kernel;
+	uint64_t at = fk_launch_param(l, i);
+
+	for (const struct fk_reach *r = k->reach; r < k->reach + 3; r++)
+		if (r->param == i && r->by & FK_REACH_MIB)
+			return at + (fk_launch_param(l, r->by & ~FK_REACH_MIB) << 20);
+	return at;
 }
 
 static bool launch_touches(const struct fk_launch *l, struct bytes b)
 {
 	for (unsigned i = 0; i < l->entry->n_params; i++)
-		if (l->entry->param[i].size == 8 && meet(b, param(l, i), reach(l, i)))
+		if (l->entry->param[i].size == 8 && meet(b, fk_reach_from(l, i), fk_reach_of(l, i)))
 			return true;
 	return false;
 }
@@ -166,6 +180,28 @@ static const char *touches(const struct fk_work *w, struct bytes b)
 	if (w->what == FK_WORDS)
 		return words_touch(w, b) ? "an operation on words" : NULL;
 	return l && launch_touches(l, b) ? l->entry->name : NULL;
+}
+
+static const char *kernel_touches(uintptr_t at, size_t n, void *launch)
+{
+	return launch_touches(launch, (struct bytes){at, n}) ? "a kernel" : NULL;
+}
+
+/* A kernel on another device than the memory's that has not been given access. Copies between
+ * devices go by way of both. */
+static bool is_denied(const struct fk_work *w)
+{
+	const struct fk_launch *l = fk_work_launch(w);
+	bool denied;
+
+	if (!l)
+		return false;
+	pthread_mutex_lock(&fk.lock);
+	denied = fk_vmm_denied(fk_worker->ctx->dev, kernel_touches, (void *)l);
+	if (denied)
+		fk_lose(CU_ILLEGAL_ADDRESS);
+	pthread_mutex_unlock(&fk.lock);
+	return denied;
 }
 
 static struct bytes engine[8];

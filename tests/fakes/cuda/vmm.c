@@ -18,6 +18,14 @@
 #define GRANULARITY ((size_t)2 << 20)
 #define FOREIGN     UINT64_C(0x302000000) /* addresses of the driver's own */
 
+/* What of a multicast group is some device's chunk. */
+struct part {
+	struct part *next;
+	size_t at, size, offset;
+	CUdevice dev;
+	int fd;
+};
+
 struct chunk {
 	struct chunk *next;
 	unsigned handles, mappings, id;
@@ -25,6 +33,9 @@ struct chunk {
 	struct cu_chunk_prop prop;
 	int fd;
 	bool counts; /* for who made it: as long as that one has it */
+	bool group;  /* of multicast: it has no memory, but parts */
+	unsigned devices, added;
+	struct part *parts;
 };
 
 struct range {
@@ -37,7 +48,8 @@ struct mapping {
 	struct mapping *next;
 	uintptr_t at;
 	struct chunk *chunk;
-	int access;
+	int access;                   /* of all together, */
+	unsigned char of[FK_DEVICES]; /* and of each device */
 };
 
 static struct chunk *chunks;
@@ -258,6 +270,15 @@ static struct chunk *chunk_of(cu_chunk handle)
 	return c;
 }
 
+static void drop_part(struct part **p)
+{
+	struct part *gone = *p;
+
+	*p = gone->next;
+	close(gone->fd);
+	free(gone);
+}
+
 static void drop_unused(struct chunk *gone)
 {
 	struct chunk **c = &chunks;
@@ -267,7 +288,10 @@ static void drop_unused(struct chunk *gone)
 	while (*c != gone)
 		c = &(*c)->next;
 	*c = gone->next;
-	close(gone->fd);
+	while (gone->parts)
+		drop_part(&gone->parts);
+	if (!gone->group)
+		close(gone->fd);
 	if (gone->counts)
 		fk_memory_give(gone->prop.location.id, gone->size);
 	free(gone);
@@ -419,7 +443,8 @@ fm_cu_result cuMemExportToShareableHandle(
 
 	FK_TRY(enter(__func__));
 	c = chunk_of(chunk);
-	if (!c || !handle || type != CU_HANDLE_FD || flags || !(c->prop.handles & CU_HANDLE_FD))
+	if (!c || c->group || !handle || type != CU_HANDLE_FD || flags ||
+		!(c->prop.handles & CU_HANDLE_FD))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (c->prop.location.type == CU_LOCATION_HOST)
 		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
@@ -482,19 +507,35 @@ fm_cu_result cuMemGetHandleForAddressRange(
 
 /* --- mappings --- */
 
+static int protection(int access)
+{
+	return (access & 1 ? PROT_READ : 0) | (access & 2 ? PROT_WRITE : 0);
+}
+
+/* Of a part of a group, whatever was there. */
+static void show_part(const struct mapping *m, const struct part *p)
+{
+	if (mmap((void *)(m->at + p->at), p->size, protection(m->access), MAP_SHARED | MAP_FIXED,
+		    p->fd, (off_t)p->offset) == MAP_FAILED)
+		fk_die("a part of a group cannot be mapped");
+}
+
 static fm_cu_result map(uintptr_t at, struct chunk *c)
 {
 	struct mapping *m = malloc(sizeof(*m));
 
 	if (!m)
 		return CU_OUT_OF_MEMORY;
-	if (mmap((void *)at, c->size, PROT_NONE, MAP_SHARED | MAP_FIXED, c->fd, 0) == MAP_FAILED) {
+	if (!c->group && mmap((void *)at, c->size, PROT_NONE, MAP_SHARED | MAP_FIXED, c->fd, 0) ==
+				 MAP_FAILED) {
 		free(m);
 		return CU_OUT_OF_MEMORY;
 	}
-	*m = (struct mapping){mappings, at, c, CU_ACCESS_NONE};
+	*m = (struct mapping){.next = mappings, .at = at, .chunk = c, .access = CU_ACCESS_NONE};
 	mappings = m;
 	c->mappings++;
+	for (const struct part *p = c->parts; p; p = p->next)
+		show_part(m, p);
 	return FM_CU_SUCCESS;
 }
 
@@ -559,6 +600,30 @@ static fm_cu_result check_access(const struct cu_access *access, size_t n, int *
 	return FM_CU_SUCCESS;
 }
 
+static void grant(struct mapping *m, const struct cu_access *access, size_t n)
+{
+	m->access = 0;
+	for (size_t i = 0; i < n; i++)
+		if (access[i].location.type == CU_LOCATION_DEVICE)
+			m->of[access[i].location.id] = (unsigned char)access[i].flags;
+		else
+			m->access |= access[i].flags;
+	for (unsigned d = 0; d < FK_DEVICES; d++)
+		m->access |= m->of[d];
+}
+
+/* What a kernel of another device touches there: NULL if it may. */
+const char *fk_vmm_denied(
+	CUdevice dev, const char *(*touches)(uintptr_t at, size_t n, void *arg), void *arg)
+{
+	const char *who = NULL;
+
+	for (const struct mapping *m = mappings; m && !who; m = m->next)
+		if (m->access && !m->of[dev])
+			who = touches(m->at, m->chunk->size, arg);
+	return who;
+}
+
 fm_cu_result cuMemSetAccess(CUdeviceptr at, size_t size, const struct cu_access *access, size_t n)
 {
 	struct mapping *m;
@@ -572,9 +637,9 @@ fm_cu_result cuMemSetAccess(CUdeviceptr at, size_t size, const struct cu_access 
 		return fk_leave(rc ? rc : FM_CU_ERROR_INVALID_VALUE);
 	for (uintptr_t p = at; p < at + size; p += m->chunk->size) {
 		m = mapping_of(p);
-		m->access = flags;
-		if (mprotect((void *)p, m->chunk->size,
-			    (flags & 1 ? PROT_READ : 0) | (flags & 2 ? PROT_WRITE : 0)))
+		grant(m, access, n);
+		flags = m->access;
+		if (mprotect((void *)p, m->chunk->size, protection(flags)))
 			return fk_leave(CU_OUT_OF_MEMORY);
 	}
 	return fk_leave(FM_CU_SUCCESS);
@@ -589,6 +654,141 @@ fm_cu_result cuMemGetAccess(
 	m = mapping_of(at);
 	if (!flags || !location || !m)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	*flags = (unsigned long long)m->access;
+	*flags = location->type == CU_LOCATION_DEVICE && (unsigned)location->id < FK_DEVICES
+			 ? m->of[location->id]
+			 : (unsigned)m->access;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+/* --- multicast: groups of chunks of several devices, at the same places --- */
+
+/* What is written to a group goes to the parts of all devices. Here it goes to those of the device
+ * that was bound last. */
+fm_cu_result cuMulticastGetGranularity(
+	size_t *size, const struct cu_multicast_prop *prop, int option)
+{
+	if (!size || !prop || (unsigned)option > 1)
+		return FM_CU_ERROR_INVALID_VALUE;
+	*size = granularity();
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuMulticastCreate(cu_chunk *group, const struct cu_multicast_prop *prop)
+{
+	const struct cu_chunk_prop none = {.location = {CU_LOCATION_DEVICE, 0}};
+	fm_cu_result rc;
+
+	FK_TRY(enter(__func__));
+	if (!group || !prop || !prop->devices || prop->devices > FK_DEVICES || !prop->size ||
+		!granular(prop->size) || prop->flags || prop->handles & ~(uint64_t)CU_HANDLE_FD)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	rc = add_chunk(group, -1, prop->size, &none);
+	if (!rc) {
+		chunks->group = true;
+		chunks->devices = prop->devices;
+	}
+	return fk_leave(rc);
+}
+
+static unsigned count(unsigned bits)
+{
+	return (unsigned)__builtin_popcount(bits);
+}
+
+fm_cu_result cuMulticastAddDevice(cu_chunk group, CUdevice dev)
+{
+	struct chunk *g;
+
+	FK_TRY(enter(__func__));
+	g = chunk_of(group);
+	if (!g || !g->group || fk_device(g, dev) || g->added & 1u << dev ||
+		count(g->added) == g->devices)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	g->added |= 1u << dev;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+/* With the lock. dev: -1: the chunk's own. */
+static fm_cu_result bind(struct chunk *g, CUdevice dev, size_t at, const struct chunk *c,
+	size_t offset, size_t size, unsigned long long flags)
+{
+	struct part *p;
+
+	if (!g || !g->group || !c || c->group || !on_device(c) || flags || !size ||
+		!granular(at | offset | size) || at > g->size || size > g->size - at ||
+		offset > c->size || size > c->size - offset || count(g->added) != g->devices ||
+		(dev >= 0 && dev != c->prop.location.id) || !(g->added & 1u << c->prop.location.id))
+		return FM_CU_ERROR_INVALID_VALUE;
+	for (p = g->parts; p; p = p->next)
+		if (p->dev == c->prop.location.id && at < p->at + p->size && p->at < at + size)
+			return FM_CU_ERROR_INVALID_VALUE;
+	p = malloc(sizeof(*p));
+	if (!p)
+		return CU_OUT_OF_MEMORY;
+	*p = (struct part){
+		g->parts, at, size, offset, c->prop.location.id, fcntl(c->fd, F_DUPFD_CLOEXEC, 0)};
+	g->parts = p;
+	for (const struct mapping *m = mappings; m; m = m->next)
+		if (m->chunk == g)
+			show_part(m, p);
+	return FM_CU_SUCCESS;
+}
+
+fm_cu_result cuMulticastBindMem(cu_chunk group, size_t at, cu_chunk chunk, size_t offset,
+	size_t size, unsigned long long flags)
+{
+	FK_TRY(enter(__func__));
+	return fk_leave(bind(chunk_of(group), -1, at, chunk_of(chunk), offset, size, flags));
+}
+
+fm_cu_result cuMulticastBindMem_v2(cu_chunk group, CUdevice dev, size_t at, cu_chunk chunk,
+	size_t offset, size_t size, unsigned long long flags)
+{
+	FK_TRY(enter(__func__));
+	return fk_leave(bind(chunk_of(group), dev, at, chunk_of(chunk), offset, size, flags));
+}
+
+/* Of one mapping. */
+static fm_cu_result bind_address(cu_chunk group, CUdevice dev, size_t at, CUdeviceptr p,
+	size_t size, unsigned long long flags)
+{
+	const struct mapping *m = mapping_of(p);
+
+	return bind(chunk_of(group), dev, at, m ? m->chunk : NULL, m ? p - m->at : 0, size, flags);
+}
+
+fm_cu_result cuMulticastBindAddr(
+	cu_chunk group, size_t at, CUdeviceptr p, size_t size, unsigned long long flags)
+{
+	FK_TRY(enter(__func__));
+	return fk_leave(bind_address(group, -1, at, p, size, flags));
+}
+
+fm_cu_result cuMulticastBindAddr_v2(cu_chunk group, CUdevice dev, size_t at, CUdeviceptr p,
+	size_t size, unsigned long long flags)
+{
+	FK_TRY(enter(__func__));
+	return fk_leave(bind_address(group, dev, at, p, size, flags));
+}
+
+/* As it was bound, or nobody knows what happens: here, nothing. */
+fm_cu_result cuMulticastUnbind(cu_chunk group, CUdevice dev, size_t at, size_t size)
+{
+	struct chunk *g;
+	struct part **p;
+
+	FK_TRY(enter(__func__));
+	g = chunk_of(group);
+	if (!g || !g->group)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	for (p = &g->parts; *p; p = &(*p)->next)
+		if ((*p)->dev == dev && (*p)->at == at && (*p)->size == size)
+			break;
+	if (!*p)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	for (const struct mapping *m = mappings; m; m = m->next)
+		if (m->chunk == g)
+			nothing_at((void *)(m->at + at), size, MAP_FIXED);
+	drop_part(p);
 	return fk_leave(FM_CU_SUCCESS);
 }

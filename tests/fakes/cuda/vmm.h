@@ -22,6 +22,9 @@ bool fk_vmm_find(const void *p, struct fk_mapped *m);
 bool fk_vmm_hole(const void *p, size_t n);
 /* Are all mapped? */
 bool fk_vmm_whole(const void *p, size_t n);
+/* With the lock. What touches a mapping that this device may not access; NULL: nothing. */
+const char *fk_vmm_denied(
+	CUdevice dev, const char *(*touches)(uintptr_t at, size_t n, void *arg), void *arg);
 void fk_vmm_leaks(FILE *f);      /* a line for each chunk that there is */
 extern _Atomic bool fk_vmm_used; /* there has been a range */
 

@@ -4,8 +4,8 @@
  * random moments, as one that moves memory does, and tells the fake driver that no command may run
  * meanwhile. At the end it writes what came of that into the file $REST_SAID.
  *
- * $REST_EVERY_US, $REST_FOR_US: the most between two rests, and of one. $REST_MOST_MS: how long a
- * rest may take to come.
+ * $REST_EVERY_US, $REST_FOR_US, $REST_MAPS_US: the most between two rests, of one, and of its end,
+ * when memory is mapped again. $REST_MOST_MS: how long a rest may take to come.
  */
 #include "api/cuda/shim/shim.h"
 #include "base/clock.h"
@@ -93,6 +93,7 @@ static void move(struct fm_client *c, uint64_t deadline, unsigned *seed)
 		said.freeze(1);
 	nap(number("REST_FOR_US", 2000), seed);
 	fm_rest_mapping(c);
+	nap(number("REST_MAPS_US", 0), seed);
 	if (said.freeze)
 		said.freeze(0);
 	fm_rest_end(c);

@@ -7,7 +7,7 @@
  * for.
  */
 #pragma once
-#include "api/cuda/shim/types.h"
+#include "api/cuda/core/types.h"
 
 #define ON_other(kind, symbol, ...) REC_##symbol,
 enum {
