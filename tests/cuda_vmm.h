@@ -27,6 +27,12 @@ struct cu_access { /* CUmemAccessDesc */
 	int flags;
 };
 
+struct cu_multicast_prop { /* CUmulticastObjectProp */
+	unsigned devices;
+	size_t size;
+	unsigned long long handles, flags;
+};
+
 typedef struct CUarray_st *CUarray, *CUmipmappedArray;
 
 struct cu_array_2d { /* CUDA_ARRAY_DESCRIPTOR */
@@ -137,9 +143,21 @@ enum { /* CUpointer_attribute */
 	X(cuGetExportTable, cuGetExportTable, 3000, (const void **table, const struct fm_cu_uuid *id)) \
 	X(cuMemExportToShareableHandle, cuMemExportToShareableHandle, 10020, (void *handle, cu_chunk chunk, int type, unsigned long long flags)) \
 	X(cuMemImportFromShareableHandle, cuMemImportFromShareableHandle, 10020, (cu_chunk *chunk, void *handle, int type)) \
+	X(cuMulticastGetGranularity, cuMulticastGetGranularity, 12010, (size_t *size, const struct cu_multicast_prop *prop, int option)) \
+	X(cuMulticastCreate, cuMulticastCreate, 12010, (cu_chunk *group, const struct cu_multicast_prop *prop)) \
+	X(cuMulticastAddDevice, cuMulticastAddDevice, 12010, (cu_chunk group, CUdevice dev)) \
+	X(cuMulticastBindMem, cuMulticastBindMem, 12010, (cu_chunk group, size_t at, cu_chunk chunk, size_t offset, size_t size, unsigned long long flags)) \
+	X(cuMulticastBindMem_v2, cuMulticastBindMem, 13010, (cu_chunk group, CUdevice dev, size_t at, cu_chunk chunk, size_t offset, size_t size, unsigned long long flags)) \
+	X(cuMulticastBindAddr, cuMulticastBindAddr, 12010, (cu_chunk group, size_t at, CUdeviceptr p, size_t size, unsigned long long flags)) \
+	X(cuMulticastBindAddr_v2, cuMulticastBindAddr, 13010, (cu_chunk group, CUdevice dev, size_t at, CUdeviceptr p, size_t size, unsigned long long flags)) \
+	X(cuMulticastUnbind, cuMulticastUnbind, 12010, (cu_chunk group, CUdevice dev, size_t at, size_t size)) \
 	X(cuMemGetHandleForAddressRange, cuMemGetHandleForAddressRange, 11070, (void *handle, CUdeviceptr at, size_t size, int type, unsigned long long flags)) \
 	X(cuMemAllocPitch_v2, cuMemAllocPitch, 3020, (CUdeviceptr *d, size_t *pitch, size_t width, size_t height, unsigned element)) \
 	X(cuMemAllocManaged, cuMemAllocManaged, 6000, (CUdeviceptr *d, size_t size, unsigned flags)) \
+	X(cuMemAdvise, cuMemAdvise, 8000, (CUdeviceptr at, size_t n, int advice, CUdevice dev)) \
+	X(cuMemAdvise_v2, cuMemAdvise, 12020, (CUdeviceptr at, size_t n, int advice, struct cu_location to)) \
+	P(cuMemPrefetchAsync, cuMemPrefetchAsync, 8000, _ptsz, (CUdeviceptr at, size_t n, CUdevice to, CUstream stream), (at, n, to, stream)) \
+	P(cuMemPrefetchAsync_v2, cuMemPrefetchAsync, 12020, _ptsz, (CUdeviceptr at, size_t n, struct cu_location to, unsigned flags, CUstream stream), (at, n, to, flags, stream)) \
 	X(cuArrayCreate_v2, cuArrayCreate, 3020, (CUarray *array, const struct cu_array_2d *a)) \
 	X(cuArray3DCreate_v2, cuArray3DCreate, 3020, (CUarray *array, const struct cu_array *a)) \
 	X(cuArrayDestroy, cuArrayDestroy, 2000, (CUarray array)) \
@@ -148,6 +166,8 @@ enum { /* CUpointer_attribute */
 	X(cuTexObjectCreate, cuTexObjectCreate, 5000, (uint64_t *texture, const struct cu_texture *what, const void *how, const void *view)) \
 	X(cuTexObjectDestroy, cuTexObjectDestroy, 5000, (uint64_t texture)) \
 	X(cuTensorMapEncodeTiled, cuTensorMapEncodeTiled, 12000, (struct cu_tensor_map *map, int type, unsigned rank, void *at, const uint64_t *size, const uint64_t *strides, const unsigned *box, const unsigned *element_strides, int interleave, int swizzle, int promotion, int fill)) \
+	X(cuTensorMapEncodeIm2col, cuTensorMapEncodeIm2col, 12000, (struct cu_tensor_map *map, int type, unsigned rank, void *at, const uint64_t *size, const uint64_t *strides, const int *lower, const int *upper, unsigned channels, unsigned pixels, const unsigned *element_strides, int interleave, int swizzle, int promotion, int fill)) \
+	X(cuTensorMapReplaceAddress, cuTensorMapReplaceAddress, 12000, (struct cu_tensor_map *map, void *at)) \
 	X(cuMemGetAddressRange_v2, cuMemGetAddressRange, 3020, (CUdeviceptr *base, size_t *size, CUdeviceptr at)) \
 	X(cuPointerGetAttribute, cuPointerGetAttribute, 4000, (void *value, int which, CUdeviceptr d)) \
 	X(cuPointerGetAttributes, cuPointerGetAttributes, 7000, (unsigned n, int *which, void **values, CUdeviceptr d)) \
@@ -163,6 +183,8 @@ enum { /* CUpointer_attribute */
 	X(cuMemPoolTrimTo, cuMemPoolTrimTo, 11020, (CUmemoryPool pool, size_t keep)) \
 	X(cuMemPoolGetAttribute, cuMemPoolGetAttribute, 11020, (CUmemoryPool pool, int which, void *value)) \
 	X(cuMemPoolSetAttribute, cuMemPoolSetAttribute, 11020, (CUmemoryPool pool, int which, void *value)) \
+	X(cuMemPoolSetAccess, cuMemPoolSetAccess, 11020, (CUmemoryPool pool, const struct cu_access *access, size_t n)) \
+	X(cuMemPoolGetAccess, cuMemPoolGetAccess, 11020, (int *flags, CUmemoryPool pool, struct cu_location *location)) \
 	X(cuDeviceGetDefaultMemPool, cuDeviceGetDefaultMemPool, 11020, (CUmemoryPool *pool, CUdevice dev)) \
 	X(cuDeviceGetMemPool, cuDeviceGetMemPool, 11020, (CUmemoryPool *pool, CUdevice dev)) \
 	X(cuDeviceSetMemPool, cuDeviceSetMemPool, 11020, (CUdevice dev, CUmemoryPool pool)) \

@@ -44,7 +44,7 @@ def need(*programs):
 
 def command(*argv):
     """The command line for a command of Fermata's: with the program that it is a command of."""
-    lab = argv[:1] and argv[0] in ("sim", "compare", "study", "bench", "policy-test") or argv[:2] == ("trace", "export")
+    lab = argv[:1] and argv[0] in ("sim", "compare", "study", "bench", "policy-test", "profile", "idempotence") or argv[:2] == ("trace", "export")
     return [FERMATA_LAB if lab else FERMATA, *argv]
 
 

@@ -54,8 +54,8 @@ static void check_rest(const struct fm_settings *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char *const names[] = {"FERMATA_HINTS", "FERMATA_GROUP", "FERMATA_INTERVAL_US",
-		"FERMATA_WINDOW_US", "FERMATA_LEAD", "FERMATA_LEVEL", "FERMATA_LOCAL",
-		"FERMATA_SOCKET"};
+		"FERMATA_WINDOW_US", "FERMATA_LEAD", "FERMATA_WIDE", "FERMATA_LEVEL",
+		"FERMATA_LOCAL", "FERMATA_SOCKET"};
 	char *text = calloc(1, size + 1);
 	const char *from = text;
 	struct fm_settings s;

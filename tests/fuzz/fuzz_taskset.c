@@ -65,12 +65,26 @@ static void edf(const struct taskset *ts)
 	fm_gedf_analyze(task, ts->set.tasks, ts->cpus ? ts->cpus : 2, FM_GEDF_CEIL, passes);
 }
 
+static void device_set(const struct taskset *ts)
+{
+	const struct fm_gedf_gpu_costs costs = {
+		.slots = ts->slots ? ts->slots : 1, .decision = 6, .start = 20};
+	struct fm_gedf_gpu_charge charge[TASKS];
+	bool ok;
+	int rc;
+
+	if (ts->set.tasks > TASKS)
+		return;
+	rc = fm_gedf_gpu_analyze(ts->gpu, ts->set.tasks, &costs, charge, &ok);
+	must(!rc || rc == -EOVERFLOW);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fm_err err = {0};
 	struct taskset ts;
 
-	for (int use = TASKSET_RTA; use <= TASKSET_GEDF; use++) {
+	for (int use = TASKSET_RTA; use <= TASKSET_GPU; use++) {
 		int rc = taskset_parse(
 			&ts, "fuzz", (const char *)data, size, (enum taskset_use)use, &err);
 
@@ -80,8 +94,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		if (use == TASKSET_RTA)
 			analyze(&ts);
-		else
+		else if (use == TASKSET_GEDF)
 			edf(&ts);
+		else
+			device_set(&ts);
 		taskset_free(&ts);
 	}
 	return 0;

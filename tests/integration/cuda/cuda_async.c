@@ -252,6 +252,119 @@ static void captured(struct conform *c)
 	CU(cuStreamDestroy_v2(s));
 }
 
+/* Nodes of several graphs: one allocates, the next works, another frees. */
+static void across_graphs(struct conform *c)
+{
+	struct cu_alloc_node what = {
+		.pool = {.type = CU_CHUNK_PINNED, .location = {CU_LOCATION_DEVICE, c->dev}},
+		.size = 3 * MIB};
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUgraphExec exec[2];
+	CUgraph graph[2];
+	CUgraphNode node;
+	uint64_t used = 0, reserved = 0;
+
+	CU(cuGraphCreate(&graph[0], 0));
+	CU(cuGraphAddMemAllocNode(&node, graph[0], NULL, 0, &what));
+	CU(cuGraphCreate(&graph[1], 0));
+	CU(cuGraphAddMemFreeNode(&node, graph[1], NULL, 0, what.d));
+	for (int i = 0; i < 2; i++)
+		CU(cuGraphInstantiateWithFlags(&exec[i], graph[i], 0));
+	for (uint32_t i = 0; i < 4; i++) {
+		CU(cuGraphLaunch(exec[0], s));
+		seed(what.d, i, s);
+		mix(c, s, what.d, i);
+		note_words(c, "of the graph", what.d, s);
+		note(c, "again: %d", cuGraphLaunch(exec[0], s));
+		CU(cuGraphLaunch(exec[1], s));
+		CU(cuStreamSynchronize(s));
+	}
+	CU(cuDeviceGetGraphMemAttribute(c->dev, CU_GRAPH_USED, &used));
+	CU(cuDeviceGraphMemTrim(c->dev));
+	CU(cuDeviceGetGraphMemAttribute(c->dev, CU_GRAPH_RESERVED, &reserved));
+	note(c, "in use: %d", (int)used);
+	note(c, "reserved: %d", (int)reserved);
+	for (int i = 0; i < 2; i++) {
+		CU(cuGraphExecDestroy(exec[i]));
+		CU(cuGraphDestroy(graph[i]));
+	}
+	CU(cuStreamDestroy_v2(s));
+}
+
+/* A graph that was made ready before there was the memory that it fills. */
+static void set_later(struct conform *c)
+{
+	struct cu_fill_node fill = {.value = 7, .width = 4, .n = WORDS, .height = 1};
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr unified, plain;
+	CUgraphExec exec;
+	CUgraphNode node;
+	CUgraph graph;
+
+	CU(cuMemAllocManaged(&unified, BYTES, 1));
+	fill.dst = unified;
+	CU(cuGraphCreate(&graph, 0));
+	CU(cuGraphAddMemsetNode(&node, graph, NULL, 0, &fill, c->ctx));
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphLaunch(exec, s));
+	CU(cuMemAlloc_v2(&plain, BYTES));
+	fill.dst = plain;
+	for (uint32_t i = 0; i < 4; i++) {
+		seed(plain, i, s);
+		fill.value = i;
+		CU(cuGraphExecMemsetNodeSetParams(exec, node, &fill, c->ctx));
+		CU(cuGraphLaunch(exec, s));
+		mix(c, s, plain, i);
+		note_words(c, "plain", plain, s);
+	}
+	note_words(c, "unified", unified, s);
+	CU(cuGraphExecDestroy(exec));
+	CU(cuGraphDestroy(graph));
+	CU(cuMemFree_v2(plain));
+	CU(cuMemFree_v2(unified));
+	CU(cuStreamDestroy_v2(s));
+}
+
+static void advise(struct conform *c, const char *what, CUdeviceptr at, CUstream s)
+{
+	const struct cu_location here = {CU_LOCATION_DEVICE, c->dev};
+
+	note(c, what, 0);
+	note(c, "advice: %d", cuMemAdvise(at, BYTES, 3, c->dev));
+	note(c, "advice by location: %d", cuMemAdvise_v2(at, BYTES, 3, here));
+	note(c, "fetched: %d", cuMemPrefetchAsync(at, BYTES, c->dev, s));
+	note(c, "fetched by location: %d", cuMemPrefetchAsync_v2(at, BYTES, here, 0, s));
+	CU(cuStreamSynchronize(s));
+}
+
+/* Advice is for unified memory; other memory stays what it is. */
+static void advised(struct conform *c)
+{
+	CUstream s = new_stream(CU_STREAM_NON_BLOCKING);
+	CUdeviceptr plain = new_words(WORDS), pooled, unified;
+
+	CU(cuMemAllocAsync(&pooled, BYTES, s));
+	CU(cuMemAllocManaged(&unified, BYTES, 1));
+	seed(plain, 1, s);
+	seed(pooled, 2, s);
+	seed(unified, 3, s);
+	advise(c, "plain: %d", plain, s);
+	advise(c, "of a pool: %d", pooled, s);
+	advise(c, "unified: %d", unified, s);
+	advise(c, "nowhere: %d", 4096, s);
+	mix(c, s, plain, 1);
+	mix(c, s, pooled, 1);
+	mix(c, s, unified, 1);
+	note_words(c, "plain", plain, s);
+	note_words(c, "of a pool", pooled, s);
+	note_words(c, "unified", unified, s);
+	CU(cuMemFreeAsync(pooled, s));
+	CU(cuStreamSynchronize(s));
+	CU(cuMemFree_v2(plain));
+	CU(cuMemFree_v2(unified));
+	CU(cuStreamDestroy_v2(s));
+}
+
 static void *one_of_several(void *conform)
 {
 	struct conform *c = conform;
@@ -298,6 +411,9 @@ int main(int argc, char **argv)
 		{"own pool", own_pool},
 		{"other pools", other_pools},
 		{"captured", captured},
+		{"across graphs", across_graphs},
+		{"set later", set_later},
+		{"advised", advised},
 		{"threads", threads},
 		{0},
 	};

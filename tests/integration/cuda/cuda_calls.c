@@ -23,7 +23,7 @@
  *                 update of it; and how many nodes there are, before and after, in one of another
  *                 shape, that the driver refuses
  *   nested N      a captured launch of the captured one
- *   learn N       launches of a kernel of 100 us, each waited for
+ *   learn N       launches of a kernel of 100 us, each waited for, until what is captured has gates
  *   inside 1      captures kernels into a graph of its own and into a part of another, and says how
  *                 many nodes each has then
  *   unended N     N captures that nobody ends: of a stream, and of this thread's default stream, in

@@ -8,6 +8,9 @@
  *   again N      N times: a block of 16 MiB of the pool is used, and freed behind that
  *   vmm MIB      one more block, mapped by the program in pieces of 20 MiB, which can be passed on
  *   pass N       pieces of block N, which is such a one, are passed on
+ *   export N     pieces of block N, twice: descriptors that stay open are written to the file
+ *                $CUDA_HANDLE; import 0: one more block, of the memory that is named there
+ *   trim 0       the device's pool gives back what nobody uses
  *   free N       block N; free -1: twice the first, and in its middle: both must be refused
  *   fill SEED    all blocks, by copies and kernels
  *   check SEED   all blocks hold that
@@ -35,10 +38,18 @@
  *   leave N      the same, with a context of its own between that has N MiB. In the driver, in
  *                front of the end of that one, it waits for a line
  *   near DEVICE  makes another device ready, without memory there
+ *   enable 0     that one reaches what is on the first
+ *   poolaccess 0 it reaches the first one's pool
+ *   reach N      a kernel there writes to block N, of the first device
+ *   peers 0      block 0 is copied to that device, within it, and back
  *   other MS     a kernel that takes so long there, and then the first memory
  *   beside MS    when host memory is given back, in another thread: a kernel that takes so long,
  *                and a copy
  *   engine LOOK  opens the library $ENGINE, and with 1 looks for a function of it
+ *   card N       block N is registered with a network card, by a function of a version; card -1:
+ *                with a piece of memory less, anew; nocard N: no more. Answers "refused"
+ *   window N     the same for the processor, by a function that all see; nowindow N, or -1: all by
+ *                gdr_close()
  *   lose ERROR   the context dies with that error. A copy is told so, "says ERROR". After one more
  *                word the context is destroyed, "reset", and it waits for the end of its input
  *   race N       N times: one thread frees a block, while another frees one in a stream
@@ -46,6 +57,7 @@
 #include "../../fakes/cuda/fake_cuda.h"
 #include "base/util.h"
 #include "cuda_job.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -118,7 +130,7 @@ static void unmap(CUdeviceptr at, size_t mapped, struct pieces *p)
 static fm_cu_result map_piece(CUdeviceptr at, size_t done, size_t n, cu_chunk *h)
 {
 	const struct cu_chunk_prop prop = {
-		CU_CHUNK_PINNED, CU_HANDLE_FD, {CU_LOCATION_DEVICE, 0}, NULL, 0, 0, 0, {0}};
+		CU_CHUNK_PINNED, CU_HANDLE_FD, {CU_LOCATION_DEVICE, 0}, NULL, 0, 1, 0, {0}};
 	fm_cu_result rc = cu.cuMemCreate(h, n, &prop, 0);
 
 	if (rc)
@@ -186,6 +198,79 @@ static void do_pass(struct job *j, int n)
 		CU(cuMemExportToShareableHandle(&fd, mine.of[n].h[i], CU_HANDLE_FD, 0));
 		close(fd);
 	}
+}
+
+static FILE *handle_file(const char *mode)
+{
+	const char *name = getenv("CUDA_HANDLE");
+	FILE *f = name ? fopen(name, mode) : NULL;
+
+	if (!f)
+		die("there is no file for a handle");
+	return f;
+}
+
+/* "PID FD BYTES" for each piece; who may look into the process opens them there. */
+static void do_export(struct job *j, int n)
+{
+	FILE *f = handle_file("w");
+
+	(void)j;
+	for (int i = 0; i < mine.of[n].n; i++) {
+		size_t left = mine.size[n] - (size_t)i * PIECE;
+		int fd, again;
+
+		CU(cuMemExportToShareableHandle(&fd, mine.of[n].h[i], CU_HANDLE_FD, 0));
+		CU(cuMemExportToShareableHandle(&again, mine.of[n].h[i], CU_HANDLE_FD, 0));
+		close(again);
+		fprintf(f, "%d %d %zu\n", (int)getpid(), fd, FM_MIN(PIECE, left));
+	}
+	fclose(f);
+}
+
+static void import_piece(CUdeviceptr at, int pid, int theirs, size_t size, cu_chunk *h)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, theirs);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		die("no %s", path);
+	CU(cuMemImportFromShareableHandle(h, (void *)(intptr_t)fd, CU_HANDLE_FD));
+	close(fd);
+	CU(cuMemMap(at, size, 0, *h, 0));
+}
+
+static void do_import(struct job *j, int n)
+{
+	const struct cu_access both = {{CU_LOCATION_DEVICE, 0}, CU_ACCESS_BOTH};
+	FILE *f = handle_file("r");
+	struct pieces p = {.n = 0};
+	size_t size, all = 0;
+	int pid, fd;
+	CUdeviceptr at;
+
+	(void)j, (void)n;
+	while (fscanf(f, "%d %d %zu", &pid, &fd, &size) == 3)
+		all += size;
+	CU(cuMemAddressReserve(&at, all, 0, 0, 0));
+	rewind(f);
+	for (all = 0; fscanf(f, "%d %d %zu", &pid, &fd, &size) == 3; all += size)
+		import_piece(at + all, pid, fd, size, &p.h[p.n++]);
+	fclose(f);
+	CU(cuMemSetAccess(at, all, &both, 1));
+	mine.of[mine.n] = p;
+	keep(FM_CU_SUCCESS, at, all);
+}
+
+static void do_trim(struct job *j, int n)
+{
+	CUmemoryPool pool;
+
+	(void)n;
+	CU(cuDeviceGetDefaultMemPool(&pool, j->c.dev));
+	CU(cuMemPoolTrimTo(pool, 0));
 }
 
 static void do_free(struct job *j, int n)
@@ -366,16 +451,6 @@ static void do_retain(struct job *j, int which)
 	(void)j;
 	CU(cuMemRetainAllocationHandle(&handle, (void *)(uintptr_t)mine.at[which]));
 	CU(cuMemRelease(handle));
-}
-
-static FILE *handle_file(const char *mode)
-{
-	const char *name = getenv("CUDA_HANDLE");
-	FILE *f = name ? fopen(name, mode) : NULL;
-
-	if (!f)
-		die("there is no file for a handle");
-	return f;
 }
 
 static void do_give(struct job *j, int n)
@@ -665,6 +740,66 @@ static void do_near(struct job *j, int device)
 	CU(cuCtxSetCurrent(j->c.ctx));
 }
 
+static void do_enable(struct job *j, int n)
+{
+	(void)n;
+	CU(cuCtxSetCurrent(near.c.ctx));
+	CU(cuCtxEnablePeerAccess(j->c.ctx, 0));
+	CU(cuCtxSetCurrent(j->c.ctx));
+}
+
+static void do_poolaccess(struct job *j, int n)
+{
+	const struct cu_access both = {{CU_LOCATION_DEVICE, near.c.dev}, CU_ACCESS_BOTH};
+	struct cu_location there = both.location;
+	CUmemoryPool pool;
+	int flags = 0;
+
+	(void)n;
+	CU(cuDeviceGetDefaultMemPool(&pool, j->c.dev));
+	CU(cuMemPoolSetAccess(pool, &both, 1));
+	CU(cuMemPoolGetAccess(&flags, pool, &there));
+	if (flags != CU_ACCESS_BOTH)
+		die("the pool is not reached");
+}
+
+static void do_reach(struct job *j, int n)
+{
+	static uint32_t before[SAMPLE], is[SAMPLE];
+
+	CU(cuMemcpyDtoH_v2(before, mine.at[n], sizeof(before)));
+	CU(cuCtxSetCurrent(near.c.ctx));
+	mix(&near.c, near.s, mine.at[n], 1);
+	CU(cuStreamSynchronize(near.s));
+	CU(cuCtxSetCurrent(j->c.ctx));
+	CU(cuMemcpyDtoH_v2(is, mine.at[n], sizeof(is)));
+	if (!memcmp(is, before, sizeof(is)))
+		die("the other device did not reach block %d", n);
+	CU(cuMemcpyHtoD_v2(mine.at[n], before, sizeof(before)));
+}
+
+static void do_peers(struct job *j, int n)
+{
+	CUdeviceptr there[2];
+
+	(void)n;
+	CU(cuCtxSetCurrent(near.c.ctx));
+	for (int i = 0; i < 2; i++)
+		CU(cuMemAlloc_v2(&there[i], mine.size[0]));
+	CU(cuMemcpyPeer(there[0], near.c.ctx, mine.at[0], j->c.ctx, mine.size[0]));
+	CU(cuCtxSynchronize());
+	CU(cuMemcpyPeerAsync(there[1], near.c.ctx, there[0], near.c.ctx, mine.size[0], near.s));
+	CU(cuStreamSynchronize(near.s));
+	CU(cuCtxSetCurrent(j->c.ctx));
+	CU(cuMemsetD8_v2(mine.at[0], 0, mine.size[0]));
+	CU(cuMemcpyPeer(mine.at[0], j->c.ctx, there[1], near.c.ctx, mine.size[0]));
+	CU(cuCtxSynchronize());
+	CU(cuCtxSetCurrent(near.c.ctx));
+	for (int i = 0; i < 2; i++)
+		CU(cuMemFree_v2(there[i]));
+	CU(cuCtxSetCurrent(j->c.ctx));
+}
+
 static void do_other(struct job *j, int ms)
 {
 	CUdeviceptr block;
@@ -727,6 +862,83 @@ static void do_engine(struct job *j, int look)
 		die("%s", dlerror());
 	if (look && dlsym(engine, "NvEncodeAPICreateInstance"))
 		die("it is there");
+}
+
+struct ibv_mr {
+	void *context, *pd, *addr;
+	size_t length;
+};
+struct gdr_mh {
+	unsigned long h;
+};
+
+static struct ibv_mr *mr[BLOCKS];
+static struct gdr_mh window[BLOCKS];
+
+static void *card(const char *name, const char *version)
+{
+	void *h = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL), *fn;
+
+	fn = h ? dlvsym(h, name, version) : NULL;
+	if (!fn)
+		die("%s", dlerror());
+	if (dlvsym(h, name, "IBVERBS_9"))
+		die("%s is of any version", name);
+	return fn;
+}
+
+static void do_card(struct job *j, int n)
+{
+	struct ibv_mr *(*reg)(void *, void *, size_t, int) = card("ibv_reg_mr", "IBVERBS_1.1");
+	int (*again)(struct ibv_mr *, int, void *, void *, size_t, int) =
+		card("ibv_rereg_mr", "IBVERBS_1.1");
+
+	(void)j;
+	if (n < 0) {
+		if (again(mr[0], 1, NULL, (void *)(uintptr_t)mine.at[1], 2 * MIB, 7))
+			puts("refused");
+		return;
+	}
+	mr[n] = reg(NULL, (void *)(uintptr_t)mine.at[n], mine.size[n], 7);
+	if (!mr[n])
+		puts("refused");
+	else if (mr[n]->addr != (void *)(uintptr_t)mine.at[n] || mr[n]->length != mine.size[n])
+		die("something else is registered");
+}
+
+static void do_nocard(struct job *j, int n)
+{
+	int (*dereg)(struct ibv_mr *) = card("ibv_dereg_mr", "IBVERBS_1.1");
+
+	(void)j;
+	if (dereg(mr[n]))
+		die("it stays registered");
+}
+
+static void do_window(struct job *j, int n)
+{
+	void *h = dlopen("libgdrapi.so.2", RTLD_NOW | RTLD_GLOBAL);
+	int (*pin)(void *, unsigned long, size_t, uint64_t, uint32_t, struct gdr_mh *) = NULL;
+
+	(void)j;
+	*(void **)&pin = h ? dlsym(RTLD_DEFAULT, "gdr_pin_buffer") : NULL;
+	if (!pin)
+		die("%s", dlerror());
+	if (dlsym(RTLD_DEFAULT, "gdr_pin_buffer_v2"))
+		die("there is a function that the library does not have");
+	if (pin(NULL, mine.at[n], mine.size[n], 0, 0, &window[n]))
+		puts("refused");
+}
+
+static void do_nowindow(struct job *j, int n)
+{
+	int (*unpin)(void *, struct gdr_mh) = NULL, (*end)(void *) = NULL;
+
+	*(void **)&end = dlsym(RTLD_DEFAULT, "gdr_close");
+	(void)j;
+	*(void **)&unpin = dlsym(RTLD_DEFAULT, "gdr_unpin_buffer");
+	if (n < 0 ? end(NULL) : unpin(NULL, window[n]))
+		die("it stays");
 }
 
 static void do_lose(struct job *j, int error)
@@ -793,6 +1005,9 @@ int main(int argc, char **argv)
 		{"pool", do_pool},
 		{"again", do_again},
 		{"pass", do_pass},
+		{"export", do_export},
+		{"import", do_import},
+		{"trim", do_trim},
 		{"free", do_free},
 		{"fill", do_fill},
 		{"check", do_check},
@@ -818,9 +1033,17 @@ int main(int argc, char **argv)
 		{"renew", do_renew},
 		{"leave", do_leave},
 		{"near", do_near},
+		{"enable", do_enable},
+		{"poolaccess", do_poolaccess},
+		{"reach", do_reach},
+		{"peers", do_peers},
 		{"other", do_other},
 		{"beside", do_beside},
 		{"engine", do_engine},
+		{"card", do_card},
+		{"nocard", do_nocard},
+		{"window", do_window},
+		{"nowindow", do_nowindow},
 		{"lose", do_lose},
 		{"race", do_race},
 		{0},

@@ -5,6 +5,9 @@
  *
  *   plain, pitch, pool, from (a pool of its own), array, mipmap, vmm, unified
  *   context N    one more context, N times
+ *   launch N     a kernel that was not launched before, N times
+ *   load N       a module, N times; library N: a library and its module
+ *   green N      a green context, N times
  *   told 0       answers "told FREE TOTAL", in MiB, as the driver says it
  */
 #include "cuda_job.h"
@@ -104,6 +107,49 @@ static void do_context(struct job *j, int n)
 	CU(cuCtxSetCurrent(j->c.ctx));
 }
 
+static void do_launch(struct job *j, int n)
+{
+	int words = 1, value = 7;
+
+	while (n--)
+		made(cu.cuLaunchKernel(j->c.fill, 1, 1, 1, 1, 1, 1, 0, j->s,
+			(void *[]){&j->x, &words, &value}, NULL));
+	CU(cuStreamSynchronize(j->s));
+}
+
+static void do_load(struct job *j, int n)
+{
+	CUmodule module;
+
+	(void)j;
+	while (n--)
+		made(cu.cuModuleLoadData(&module, cuda_ptx));
+}
+
+static void do_library(struct job *j, int n)
+{
+	CUlibrary library;
+	CUmodule module;
+
+	(void)j;
+	while (n--) {
+		CU(cuLibraryLoadData(&library, cuda_ptx, NULL, NULL, 0, NULL, NULL, 0));
+		made(cu.cuLibraryGetModule(&module, library));
+	}
+}
+
+static void do_green(struct job *j, int n)
+{
+	struct cu_resource part;
+	CUdevResourceDesc desc;
+	CUgreenCtx green;
+
+	CU(cuDeviceGetDevResource(j->c.dev, &part, CU_RESOURCE_SM));
+	CU(cuDevResourceGenerateDesc(&desc, &part, 1));
+	while (n--)
+		made(cu.cuGreenCtxCreate(&green, desc, j->c.dev, CU_GREEN_DEFAULT_STREAM));
+}
+
 static void do_told(struct job *j, int n)
 {
 	size_t left, total;
@@ -125,6 +171,10 @@ int main(int argc, char **argv)
 		{"vmm", do_vmm},
 		{"unified", do_unified},
 		{"context", do_context},
+		{"launch", do_launch},
+		{"load", do_load},
+		{"library", do_library},
+		{"green", do_green},
 		{"told", do_told},
 		{0},
 	};

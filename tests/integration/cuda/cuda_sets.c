@@ -9,7 +9,8 @@
  *   copy N       a copy within it
  *   table N      a table of pointers with its address alone is copied to the device; and through N:
  *                a kernel is given that table, whatever is in it
- *   map N        a kernel is given a tensor map of it
+ *   map N        a kernel is given a tensor map of it; im2col N: of that kind; packed N: of packed
+ *                elements
  *   texture N    a texture is made of it, and stays
  *   graph N      a graph is made with a kernel that is given its address, and play N: is launched
  *   turn N       the kernel in that graph is given the address of N instead
@@ -174,6 +175,35 @@ static void do_map(struct job *j, int n)
 	launch(is.through_map, 1, 1, j->s, (void *[]){&map, &number});
 }
 
+/* Of 2 * 3 * 4 rows of 64 words; and it is made for the first block, and given another address. */
+static void do_im2col(struct job *j, int n)
+{
+	static const uint64_t sizes[] = {64, 4, 3, 2}, strides[] = {256, 1024, 3072};
+	static const unsigned steps[] = {1, 1, 1, 1};
+	static const int corner[] = {0, 0};
+	struct cu_tensor_map map;
+	uint32_t number = next(n);
+
+	CU(cuTensorMapEncodeIm2col(&map, 2, 4, (void *)(uintptr_t)is.at[0], sizes, strides, corner,
+		corner, 64, 4, steps, 0, 0, 0, 0));
+	if (n)
+		CU(cuTensorMapReplaceAddress(&map, (void *)(uintptr_t)is.at[n]));
+	launch(is.through_map, 1, 1, j->s, (void *[]){&map, &number});
+}
+
+/* Its elements are packed, so what is known of it does not say how far it reaches. */
+static void do_packed(struct job *j, int n)
+{
+	static const uint64_t sizes[] = {256};
+	static const unsigned box[] = {64}, steps[] = {1};
+	struct cu_tensor_map map;
+	uint32_t number = next(n);
+
+	CU(cuTensorMapEncodeTiled(
+		&map, 13, 1, (void *)(uintptr_t)is.at[n], sizes, NULL, box, steps, 0, 0, 0, 0));
+	launch(is.through_map, 1, 1, j->s, (void *[]){&map, &number});
+}
+
 static void do_texture(struct job *j, int n)
 {
 	const struct cu_texture what = {.type = CU_TEXTURE_LINEAR,
@@ -249,6 +279,8 @@ int main(int argc, char **argv)
 		{"hide", do_hide},
 		{"hidden", do_hidden},
 		{"map", do_map},
+		{"im2col", do_im2col},
+		{"packed", do_packed},
 		{"texture", do_texture},
 		{"graph", do_graph},
 		{"turn", do_turn},

@@ -58,7 +58,15 @@ static const struct entry {
 #define CODE_        false
 #define ON_release(symbol, per_thread, name, since, note, params, of, ...) \
 	ENTRY(CODE_##of, symbol, per_thread, name, since, note, params)
-#define ON_code(...)        ENTRY(true, __VA_ARGS__)
+#define FOLLOWS_LOADS           false /* it waits for room */
+#define FOLLOWS_                true
+#define FOLLOWS_KERNEL_NODE     true
+#define FOLLOWS_OLD_KERNEL_NODE true
+#define FOLLOWS_OTHER_NODE      true
+#define FOLLOWS_WORDS_NODE      true
+#define FOLLOWS_NAMES_BY_HAND   true
+#define ON_code(symbol, per_thread, name, since, note, params, what, ...) \
+	ENTRY(FOLLOWS_##what, symbol, per_thread, name, since, note, params)
 #define ON_load(...)        ENTRY(true, __VA_ARGS__)
 #define ON_other(kind, ...) ENTRY(false, __VA_ARGS__)
 #include "api/cuda/calls.def"

@@ -163,10 +163,7 @@ def memory_refused(stack):
             ({"FERMATA_MEMORY_HOST": "0"}, "copies", "no memory of the host", "`host'"),
             ({"FERMATA_MEMORY_HOST": "0"}, "host", "each device takes 0 at most", "FERMATA_MEMORY_HOST"),
             ({"FAKE_CUDA_TRIAL": "digest"}, "digest", "another than the processor", "FERMATA_MEMORY_KEEP=0"),
-            ({"FAKE_CUDA_MPS": "1"}, "memory", "(MPS), programs with --memory run as always", "echo quit"),
-            ({"WORLD_SIZE": "2"}, "memory", "WORLD_SIZE tells of several ranks, programs", "unset it"),
-            ({"SLURM_NTASKS": "8"}, "memory", "SLURM_NTASKS tells of several ranks", "unset it"),
-            ({"FAKE_CUDA_DEVICES": "2", "CUDA_VISIBLE_DEVICES": "0,1"}, "memory", "several devices, programs", "name one device")):
+            ({"FAKE_CUDA_MPS": "1"}, "memory", "(MPS), programs with --memory run as always", "echo quit")):
         if SANITIZE and "signal" in text:
             continue  # the sanitizer makes an end of its own of a signal
         checks, _ = doctor(stack, **env, FAKE_CUDA_CAPACITY="200M")
@@ -174,7 +171,7 @@ def memory_refused(stack):
         says(checks, "cuda", "ok", "can be scheduled")
         if what not in ("host", "digest", "mapped"):
             check(checks.get("memory", {}).get("verdict") != "ok", f"both: {checks}")
-    checks, _ = doctor(stack, WORLD_SIZE="1", SLURM_NTASKS="1", CUDA_VISIBLE_DEVICES="0")
+    checks, _ = doctor(stack, WORLD_SIZE="2", SLURM_NTASKS="8", FAKE_CUDA_DEVICES="2", CUDA_VISIBLE_DEVICES="0,1")
     says(checks, "memory", "ok", "can be managed")
 
 

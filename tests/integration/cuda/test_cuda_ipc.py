@@ -9,42 +9,15 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import Fermata, Program, check, cuda_env, main, need_cuda_shim, program
-
-MIB = 1 << 20
-
-
-class Managed(Program):
-    def do(self, *commands):
-        for command in commands:
-            mark = self.mark()
-            self.tell(command)
-            self.line(command.split()[0], after=mark)
-
-    def refuses(self, command):
-        mark = self.mark()
-        self.do(command)
-        check("refused" in self.lines[mark:], f"{command} was not refused")
-
-    def ends(self):
-        self.p.stdin.close()
-        check(self.wait() == 0, f"it ended with status {self.p.returncode}")
+import managed
+from harness import check, main, program
+from managed import MIB, Managed, start
 
 
 def world(stack, **env):
-    need_cuda_shim()
-    fermata = Fermata(stack)
     handle = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "handle")
     os.chmod(os.path.dirname(handle), 0o755)
-    fermata.env = cuda_env({**fermata.env, "CUDA_HANDLE": handle, **env})
-    return fermata
-
-
-def start(fermata, memory="--memory", **user):
-    p = fermata.program([program("cuda_managed")], *filter(None, [memory]), cls=Managed, **user)
-    p.line("ready")
-    fermata.knows(p.pid)
-    return p
+    return managed.world(stack, CUDA_HANDLE=handle, **env)
 
 
 def kinds(fermata, p):
@@ -55,7 +28,7 @@ def both_see_the_same(stack):
     """Small ones that share a chunk with others, and large ones of several; by programs that are managed, and not."""
     fermata = world(stack)
     for mib, memory in ((20, "--memory"), (0, None), (140, None)):
-        one, two = start(fermata), start(fermata, memory)
+        one, two = start(fermata), start(fermata, memory=memory)
         one.do(f"alloc {mib}", "alloc 3", "fill 1", "give 0", "own 0")
         two.do(f"take {mib}", "check 1", "fill 2")
         if mib:
@@ -117,6 +90,57 @@ def who_gets_none(stack):
         p.ends()
 
 
+def three_processes(stack):
+    """One owns it, two have it; what else they have goes out and comes back. The owner is out when the second opens it,
+    and is killed before the others are done."""
+    fermata = world(stack)
+    one, two, three = start(fermata), start(fermata), start(fermata, memory=None)
+    one.do("alloc 20", "alloc 30", "fill 1", "give 0")
+    two.do("take 20", "alloc 6")
+    fermata.cli("suspend", "--out", "--wait", str(one.pid))
+    check(fermata.group(one.pid)["memory"][0]["host_bytes"] >= 30 * MIB, fermata.group(one.pid)["memory"])
+    three.do("take 20", "check 1")
+    two.do("fill 2")
+    three.do("check 2")
+    fermata.cli("resume", "--wait", str(one.pid))
+    three.do("fill 3")
+    fermata.cli("suspend", "--out", "--wait", str(two.pid))
+    one.p.kill()
+    one.p.wait()
+    fermata.cli("resume", "--wait", str(two.pid))
+    three.do("check 3", "fill 4")
+    two.do("drop 0")
+    two.refuses("take 20")
+    three.do("check 4", "drop 0")
+    check(not kinds(fermata, three).get("imported"), kinds(fermata, three))
+    for p in (two, three):
+        p.ends()
+
+
+def descriptors_of_three(stack):
+    """The same by descriptors of memory that the program maps, each exported twice."""
+    fermata = world(stack)
+    one, two, three = start(fermata), start(fermata), start(fermata, memory=None)
+    one.do("vmm 46", "alloc 30", "fill 1", "export 0")
+    check(kinds(fermata, one).get("shared") == 46 * MIB, kinds(fermata, one))
+    fermata.cli("suspend", "--out", "--wait", str(one.pid))
+    for p in (two, three):
+        p.do("import 0", "check 1")
+    check(kinds(fermata, two).get("imported") == 46 * MIB, kinds(fermata, two))
+    two.do("fill 2")
+    fermata.cli("resume", "--wait", str(one.pid))
+    three.do("check 2", "fill 3", "export 0")  # on to the next
+    fermata.cli("suspend", "--out", "--wait", str(two.pid))
+    one.p.kill()
+    one.p.wait()
+    fermata.cli("resume", "--wait", str(two.pid))
+    two.do("check 3", "free 0", "import 0", "check 3", "free 0")
+    three.do("check 3", "free 0")
+    for p in (two, three):
+        check(not kinds(fermata, p).get("imported"), kinds(fermata, p))
+        p.ends()
+
+
 def junk_for_the_owner(stack):
     """Who says nothing, too little, or nonsense gets no answer that is of use, and the next one does."""
     fermata = world(stack)
@@ -144,5 +168,7 @@ main(
     both_see_the_same,
     neither_moves_it,
     who_gets_none,
+    three_processes,
+    descriptors_of_three,
     junk_for_the_owner,
 )

@@ -15,37 +15,8 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import FERMATA, SANITIZE, Fermata, Program, Skip, ask, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized
-
-MIB = 1 << 20
-
-
-def world(stack, start=True, config=None, **env):
-    need_cuda_shim()
-    fermata = Fermata(stack, start=start, config=config)
-    fermata.env = cuda_env({**fermata.env, **{k: str(v) for k, v in env.items()}})
-    return fermata
-
-
-class Managed(Program):
-    def do(self, *commands):
-        """Each is answered before the next is sent."""
-        for command in commands:
-            mark = self.mark()
-            self.tell(command)
-            self.line(command.split()[0], after=mark)
-
-    def ends(self):
-        self.p.stdin.close()
-        check(self.wait() == 0, f"it ended with status {self.p.returncode}")
-
-
-def start(fermata, *options, memory="--memory", **user):
-    p = fermata.program([program("cuda_managed")], *filter(None, [memory]), *options, cls=Managed, **user)
-    p.line("ready")
-    if fermata.daemon:
-        fermata.knows(p.pid)
-    return p
+from harness import FERMATA, SANITIZE, Skip, ask, check, eventually, main, program, seldom_sanitized
+from managed import MIB, Managed, back, out, start, world
 
 
 def away(fermata, p):
@@ -57,14 +28,6 @@ def filled(fermata, *options, blocks=(3, 0, 20), **more):
     p = start(fermata, *options, **more)
     p.do(*(f"alloc {n}" for n in blocks), "pitch 5000", "fill 1", "check 1", "ask 0")
     return p
-
-
-def out(fermata, p, *more):
-    return fermata.cli("suspend", "--out", "--wait", str(p.pid), *more)
-
-
-def back(fermata, p):
-    return fermata.cli("resume", "--wait", str(p.pid))
 
 
 def goes_out_and_comes_back(stack):
@@ -166,15 +129,24 @@ def manages_what_the_settings_name(stack):
         p.ends()
 
 
-def refuses_ranks_and_drivers(stack):
-    """Programs of several ranks, and drivers without what it takes, have the driver's own memory, and say why."""
-    for knob, text in (({"WORLD_SIZE": 2}, "several ranks"), ({"FAKE_CUDA_NO_VMM": 1}, "driver"),
-                       ({"CUDA_VISIBLE_DEVICES": "0,1", "FAKE_CUDA_DEVICES": 2}, "several ranks")):
+def refuses_drivers(stack):
+    """With a driver without what it takes programs have the driver's own memory, and say why."""
+    fermata = world(stack, FAKE_CUDA_NO_VMM=1)
+    p = filled(fermata)
+    r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+    check(r.returncode == 1 and "driver" in r.stderr, r.stderr)
+    check(not away(fermata, p)["movable"], "some of it is managed")
+    p.do("check 1")
+    p.ends()
+
+
+def manages_ranks_and_several_devices(stack):
+    for knob in ({"WORLD_SIZE": 2}, {"CUDA_VISIBLE_DEVICES": "0,1", "FAKE_CUDA_DEVICES": 2}):
         fermata = world(stack, **knob)
         p = filled(fermata)
-        r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
-        check(r.returncode == 1 and text in r.stderr, f"{knob}: {r.stderr}")
-        check(not away(fermata, p)["movable"], "some of it is managed")
+        out(fermata, p)
+        check(not away(fermata, p)["resident"], away(fermata, p))
+        back(fermata, p)
         p.do("check 1")
         p.ends()
 
@@ -749,7 +721,8 @@ main(
     answers_while_it_is_out,
     refuses_what_is_not_managed,
     manages_what_the_settings_name,
-    refuses_ranks_and_drivers,
+    refuses_drivers,
+    manages_ranks_and_several_devices,
     a_device_that_cannot,
     pinned_memory_stays,
     tables_pin,

@@ -4,45 +4,15 @@
 whose memory finds no room when they must go on, and what they are told."""
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, program
-
-MIB = 1 << 20
-
-
-class Managed(Program):
-    def do(self, *commands):
-        for command in commands:
-            mark = self.mark()
-            self.tell(command)
-            self.line(command.split()[0], after=mark)
-
-    def ends(self):
-        self.p.stdin.close()
-        check(self.wait() == 0, f"it ended with status {self.p.returncode}")
+import managed
+from harness import check, eventually, main
+from managed import MIB, memory, start
 
 
-def world(stack, capacity="40M", config=None, **env):
-    need_cuda_shim()
-    fermata = Fermata(stack, config=config)
-    device = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "device")
-    fermata.env = cuda_env({**fermata.env, "FAKE_CUDA_CAPACITY": capacity, "FAKE_CUDA_CONTEXT": "1M",
-                            "FAKE_CUDA_DEVICE": device, **env})
-    return fermata
-
-
-def start(fermata, *options, memory="--memory"):
-    p = fermata.program([program("cuda_managed")], memory, *options, cls=Managed)
-    p.line("ready")
-    if fermata.daemon:
-        fermata.knows(p.pid)
-    return p
-
-
-def memory(fermata, p):
-    return fermata.group(p.pid)["memory"][0]
+def world(stack, capacity="40M", **more):
+    return managed.world(stack, capacity, **more)
 
 
 def refused(p):

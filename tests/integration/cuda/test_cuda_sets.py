@@ -5,40 +5,105 @@ computes what it is to compute."""
 import os
 import random
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import PATIENCE, Fermata, Program, Skip, ask, check, cuda_env, eventually, main, need_cuda_shim, program
+import managed
+from harness import PATIENCE, Fermata, Skip, ask, check, cuda_env, eventually, main, need_cuda_shim, program
 
 MIB = 1 << 20
 BLOCK = 4 * MIB  # each is a chunk of its own
 SMALL = 6 * MIB  # what small blocks and tables take at most
+USED = "direct 0", "direct 1", "direct 2"
 TURNS = 3  # after so many turns without being named memory is not in use
 
 
-class Sets(Program):
-    def do(self, *commands):
-        """Each is answered before the next is sent."""
-        for command in commands:
-            mark = self.mark()
-            self.tell(command)
-            self.line(command.split()[0], after=mark)
-
+class Sets(managed.Managed):
     def ends(self):
         self.do("check 0")
-        self.p.stdin.close()
-        check(self.wait() == 0, f"it ended with status {self.p.returncode}")
+        super().ends()
+
+
+def start(fermata, blocks):
+    p = fermata.program([program("cuda_sets")], "--memory", cls=Sets)
+    p.line("ready")
+    fermata.knows(p.pid)
+    p.do(*["alloc 4"] * blocks)
+    return p
 
 
 def world(stack, blocks, **env):
     need_cuda_shim()
     fermata = Fermata(stack)
     fermata.env = cuda_env({**fermata.env, **env})
-    p = fermata.program([program("cuda_sets")], "--memory", cls=Sets)
-    p.line("ready")
-    fermata.knows(p.pid)
-    p.do(*["alloc 4"] * blocks)
-    return fermata, p
+    return fermata, start(fermata, blocks)
+
+
+def memory(fermata, p):
+    return next(g for g in ask(fermata.dir, "ps")["groups"] if str(p.pid) in g["name"])["memory"][0]
+
+
+def mapped(stack):
+    """A program of which three blocks are in use, and twelve run from the host, because another one needs the room."""
+    device = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "device")
+    # Its kernels take the time that the processor takes.
+    fermata, p = world(stack, 15, FERMATA_MEMORY_LATE="never", FAKE_CUDA_CAPACITY="84M", FAKE_CUDA_CONTEXT="1M", FAKE_CUDA_DEVICE=device)
+    use(fermata, p, *USED)
+    other = start(fermata, 14)
+    p.do(*USED)
+    eventually("what is not in use is mapped", lambda: memory(fermata, p)["mapped_bytes"] >= 9 * BLOCK)
+    check("no memory" not in other.lines, other.lines)
+    return fermata, p, other
+
+
+def what_is_not_in_use_stays_on_the_host(stack):
+    """Two programs of 60 MiB on 84, which take turns: of the one no more moves than it uses, and of both nothing when each
+    has had its turn. What they compute is right."""
+    fermata, p, other = mapped(stack)
+    others = [f"direct {n}" for n in range(14)]
+    for _ in range(2):
+        p.do(*USED)
+        other.do(*others)
+    before = [memory(fermata, each) for each in (p, other)]
+    for _ in range(6):
+        p.do(*USED)
+        other.do(*others)
+    after = [memory(fermata, each) for each in (p, other)]
+    for way in ("moved_in_bytes", "moved_out_bytes"):
+        moved = sum(a[way] - b[way] for a, b in zip(after, before))
+        check(moved <= 3 * BLOCK, f"{way}: {moved / MIB} MiB in six rounds: {before} {after}")
+    check(after[0]["mapped_bytes"] >= 9 * BLOCK and not after[0]["host_bytes"], after[0])
+    check(after[0]["hot_bytes"] <= 3 * BLOCK + SMALL, after[0])
+    p.ends()
+    other.ends()
+
+
+def what_nobody_named(stack):
+    """Kernels write to memory that runs from the host, by pointers that are on the device alone: what they compute is right, it
+    is noticed, and told, and what they used comes to the device."""
+    fermata, p, other = mapped(stack)  # which stays: else all of the first one's memory may come to the device
+    before = memory(fermata, p)
+    check(not before["missed"], before)
+
+    def missed():
+        p.do(*(f"{way} {n}" for n in range(3, 15) for way in ("hide", "hidden")))
+        turn(fermata, p, *USED)
+        return memory(fermata, p)["missed"]
+
+    eventually("it is noticed", missed, 4 * PATIENCE)
+    other.ends()
+    m = memory(fermata, p)
+    check(m["missed_by"] == "content" and m["missed_cure"] in ("named", "all"), m)
+    eventually("it comes to the device", lambda: memory(fermata, p)["mapped_bytes"] < before["mapped_bytes"], 4 * PATIENCE)
+    why = fermata.cli("why", str(p.pid)).stdout
+    check("missed memory" in why and "no call had named" in why, why)
+    head, line = (r.split() for r in fermata.cli("ps", "--memory").stdout.splitlines()[:2])
+    check(int(line[head.index("MISSED")]) >= 1, f"{line}")
+    text = fermata.cli("metrics").stdout
+    count = [line for line in text.splitlines() if line.startswith("fermata_memory_missed_total{")]
+    check(count and float(count[0].split()[-1]) >= 1, count)
+    p.ends()
 
 
 def turn(fermata, p, *commands):
@@ -86,10 +151,10 @@ def two_sets(stack):
 
 def all_ways(stack):
     """Each way to name a block is seen, and adds one block to what is in use."""
-    fermata, p = world(stack, 7)
+    fermata, p = world(stack, 8)
     now = use(fermata, p, "direct 0")
     check(BLOCK <= now <= BLOCK + SMALL, f"{now / MIB} MiB are in use, not one block")
-    ways = {"struct": ["struct 1"], "extra": ["extra 2"], "table": ["table 3", "through 0"], "map": ["map 4"],
+    ways = {"struct": ["struct 1"], "extra": ["extra 2"], "table": ["table 3", "through 0"], "map": ["map 4"], "im2col": ["im2col 7"],
             "graph": ["graph 5", "play 0"], "graph that is changed": ["turn 6", "play 0"]}
     done = []
     for name, commands in ways.items():
@@ -110,7 +175,7 @@ def hidden_pointers(stack):
     now = use(fermata, p, "direct 0", "hidden 0")
     check(now <= BLOCK + SMALL, f"{now / MIB} MiB are in use: what is hidden was seen")
     for _ in range(4):
-        ways = rng.sample(["hidden 0", "through 0", "play 0", "struct 1", "map 2", "extra 2", "copy 1", "hide 4"], 5)
+        ways = rng.sample(["hidden 0", "through 0", "play 0", "struct 1", "map 2", "im2col 2", "extra 2", "copy 1", "hide 4"], 5)
         p.do(*ways)
         turn(fermata, p, *reversed(ways))
     p.ends()
@@ -143,4 +208,12 @@ def without_rests(stack):
 
 
 if __name__ == "__main__":
-    main(two_sets, all_ways, hidden_pointers, not_known, without_rests)
+    main(
+        two_sets,
+        all_ways,
+        hidden_pointers,
+        not_known,
+        what_is_not_in_use_stays_on_the_host,
+        what_nobody_named,
+        without_rests,
+    )

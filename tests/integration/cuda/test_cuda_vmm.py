@@ -6,50 +6,10 @@ cuda_async."""
 import contextlib
 import os
 import sys
-import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Fermata, Program, Skip, check, cuda_env, main, need_cuda_shim, program
-
-MIB = 1 << 20
-
-
-class Managed(Program):
-    def do(self, *commands):
-        for command in commands:
-            mark = self.mark()
-            self.tell(command)
-            self.line(command.split()[0], after=mark)
-
-    def ends(self):
-        self.p.stdin.close()
-        check(self.wait() == 0, f"it ended with status {self.p.returncode}")
-
-
-def world(stack, **env):
-    need_cuda_shim()
-    fermata = Fermata(stack)
-    fermata.env = cuda_env({**fermata.env, **{k: str(v) for k, v in env.items()}})
-    return fermata
-
-
-def start(fermata, *options, memory="--memory"):
-    p = fermata.program([program("cuda_managed")], memory, *options, cls=Managed)
-    p.line("ready")
-    fermata.knows(p.pid)
-    return p
-
-
-def memory(fermata, p):
-    return fermata.group(p.pid)["memory"][0]
-
-
-def out(fermata, p):
-    fermata.cli("suspend", "--out", "--wait", str(p.pid))
-
-
-def back(fermata, p):
-    fermata.cli("resume", "--wait", str(p.pid))
+from harness import SANITIZE, Skip, check, main
+from managed import MIB, back, memory, out, start, world
 
 
 def goes_out_and_comes_back(stack):
@@ -77,8 +37,7 @@ def goes_out_and_comes_back(stack):
 
 def makes_room_for_another(stack):
     """Each of two has most of the device, and both go on."""
-    device = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "device")
-    fermata = world(stack, FAKE_CUDA_CAPACITY="64M", FAKE_CUDA_CONTEXT="1M", FAKE_CUDA_DEVICE=device)
+    fermata = world(stack, "64M")
     one, two = start(fermata), start(fermata)
     for i, p in enumerate((one, two)):
         p.do("vmm 40", f"fill {i}", f"check {i}")
@@ -160,6 +119,21 @@ def pools_go_out(stack):
     p.ends()
 
 
+def trimmed_while_out(stack):
+    """A pool that is to give back what nobody uses waits until its memory is in."""
+    fermata = world(stack)
+    p = start(fermata)
+    p.do("pool 40", "pool 6", "again 3", "fill 1")
+    for i in range(2):
+        out(fermata, p)
+        p.tell("trim 0")
+        p.tell(f"check {i + 1}")
+        back(fermata, p)
+        p.line("check", after=p.mark() - 2)
+        p.do(f"fill {i + 2}")
+    p.ends()
+
+
 def freed_blocks_serve_again(stack):
     """Behind a gate that is closed, a loop takes one block. Memory that is out is not asked for."""
     fermata = world(stack)
@@ -198,6 +172,7 @@ main(
     words_pin_it,
     outlives_its_context,
     pools_go_out,
+    trimmed_while_out,
     freed_blocks_serve_again,
     calls_that_fail_once,
 )

@@ -4,15 +4,18 @@
 see exactly what they see natively. While one rests the fake device ends the program if a command runs. Programs whose
 streams wait for each other by events come to rest each time that they are asked. Daemons are killed meanwhile, whatever
 the state of the rest."""
+import collections
+import contextlib
 import os
 import random
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, Fermata, Program, check, cuda_env, main, need_cuda_shim, preload, program, seldom_sanitized, unsanitized
+from harness import BUILD, PATIENCE, Fermata, Program, check, cuda_env, main, need_cuda_shim, preload, program, seldom_sanitized, unsanitized
 
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers", "cuda_rests")
 # What one thread is told in the middle of another's call depends on which of the two the driver hears first. A process
@@ -40,7 +43,7 @@ class Restless:
     """A program with the thread that puts it to rest."""
 
     def __init__(self, stack, fermata, name, only=None, seconds=SECONDS, **more):
-        self.name, self.only = name, only or cases(name)
+        self.name, self.only, self.seconds = name, only or cases(name), float(seconds)
         self.said = os.path.join(fermata.dir, f"said-{name}-{random.random()}")
         env = cuda_env({**fermata.env, **DEVICES, "FERMATA_MEMORY": "1", "REST_SAID": self.said,
                         **{k: str(v) for k, v in more.items()}})
@@ -50,7 +53,7 @@ class Restless:
     def ends(self):
         """As natively; how often it rested, how often it could not in time, and why."""
         p = self.program
-        check(p.wait() == 0, f"{self.name} ended with status {p.p.returncode}")
+        check(p.wait(PATIENCE + self.seconds) == 0, f"{self.name} ended with status {p.p.returncode}")
         p.reader.join()
         got = [line for line in p.lines if line is not None]
         want = native(self.name, self.only).splitlines()
@@ -123,25 +126,58 @@ def come_to_rest_at_closed_gates(stack):
         print(f"         {only}: {moved} rests")
 
 
+class Boards:
+    """The states in which the processes are, as their boards say (src/board/board.h, `rest`)."""
+
+    STATES = "OPEN", "CLOSED", "MOVING", "MAPPING"
+    MAGIC, REST = b"FBOD", 68
+
+    def __init__(self, running):
+        self.running, self.paths, self.seen = running, {}, collections.Counter()
+
+    def path(self, pid):
+        for name in os.listdir(f"/proc/{pid}/map_files"):
+            path = f"/proc/{pid}/map_files/{name}"
+            if "fermata-board" in os.readlink(path):
+                return path
+        return None
+
+    def look(self):
+        """Only root may."""
+        for pid in [p.pid for p in self.running]:
+            with contextlib.suppress(OSError):
+                if not self.paths.get(pid):
+                    self.paths[pid] = self.path(pid)
+                with open(self.paths[pid] or "/", "rb") as board:
+                    head = board.read(self.REST + 4)
+                check(head[:4] == self.MAGIC, "that is no board")
+                self.seen[self.STATES[struct.unpack_from("=I", head, self.REST)[0] & 3]] += 1
+
+
 def kill_daemons(fermata, kills, running):
     rng = random.Random(34)
+    boards = Boards(running)
     n = 0
     while n < kills and any(p.p.poll() is None for p in running):
-        time.sleep(rng.uniform(0, 0.03))
-        fermata.kill()
         time.sleep(rng.uniform(0, 0.02))
+        fermata.kill()
+        boards.look()
+        time.sleep(rng.uniform(0, 0.01))
         fermata.start()
         n += 1
-    print(f"         {n} daemons killed")
+    print(f"         {n} daemons killed, when processes were {dict(boards.seen)}")
+    if LONG and boards.seen:
+        check(min(boards.seen[s] for s in Boards.STATES) > 20, "a state is missing")
 
 
 def daemons_are_killed(stack):
     """With several programs in all states of a rest. Graphs of which one is captured before there is a daemon, and one
     after, differ in their gates: an update says so."""
     fermata = world(stack)
-    kills = 10000 if LONG else 60
+    kills = 10000 if LONG else 200
     all_sets(stack, fermata, "while daemons are killed", lambda running: kill_daemons(fermata, kills, running),
-             but=("captured anew",), seconds=1200 if LONG else 6, REST_FOR_US=20000)
+             but=("captured anew",), seconds=1200 if LONG else 7, REST_FOR_US=20000, REST_MAPS_US=5000,
+             **({"FAKE_CUDA_LATE_WORD_US": "20000"} if LONG else {}))
 
 
 def exits_at_rest(stack):

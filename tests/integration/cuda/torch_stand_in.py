@@ -9,7 +9,7 @@ import time
 
 def main():
     what = sys.argv[1]
-    print("ready" if what == "decode" else "ready 0", flush=True)
+    print("ready" if what == "decode" else "ready 0 4", flush=True)
     for line in sys.stdin:
         command, *numbers = line.split()
         n = list(map(int, numbers))

@@ -71,6 +71,8 @@ outside()
 }
 (outside) >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "build with find_package"; }
 try "$tmp/cmake/own_device"
+out=$("$tmp/cmake/gpu_sched") || fail "gpu_sched ended with status $?"
+[ "$(echo "$out" | grep -c '^edf .* 0 of 500.* 0 of 500.* 0 of 500')" = 3 ] || fail "gpu_sched: $out"
 
 PKG_CONFIG_PATH=$lib/pkgconfig
 export PKG_CONFIG_PATH
@@ -160,14 +162,50 @@ END
 { cmake -S "$tmp/find" -B "$tmp/find/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_FLAGS="$flags" &&
 	cmake --build "$tmp/find/build"; } >"$tmp/log" 2>&1 || { cat "$tmp/log"; fail "build with fermata::cuda"; }
 [ "$("$tmp/find/build/server")" = "-19 0" ] || fail "a server built by CMake says $("$tmp/find/build/server")"
-nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* T \(fm_[a-z_]*\).*/\1/p' | sort >"$tmp/exported"
+# What libfermata finds in it is not in that header, nor are sets of tasks, which both libraries have.
+nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* T \(fm_[a-z_]*\).*/\1/p' | sort >"$tmp/all"
+grep -v '^fm_cuda_memory_\|^fm_gpu_' "$tmp/all" >"$tmp/exported"
 grep -o '\<fm_cuda_[a-z_]*(' "$prefix/include/fermata/cuda.h" | tr -d '(' | sort -u | grep -vx fm_cuda_callback >"$tmp/listed"
 cmp "$tmp/listed" "$tmp/exported" || fail "cuda.h and the shim differ"
+grep '^fm_gpu_' "$tmp/all" >"$tmp/exported"
+grep -o '\<fm_gpu_[a-z_]*(' "$prefix/include/fermata/gpu_sched.h" | tr -d '(' | sort -u >"$tmp/listed"
+cmp "$tmp/listed" "$tmp/exported" || fail "gpu_sched.h and the shim differ"
 
-shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cu[A-Z]\|^fm_cuda_\|^dlsym$\|^dlerror$\|^ioctl$\|^nvmlDeviceGetMemoryInfo' || true)
+shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cu[A-Z]\|^fm_cuda_\|^fm_gpu_\|^dlv\?sym$\|^dlerror$\|^ioctl$\|^nvmlDeviceGetMemoryInfo\|^ibv_\(de\|re\)\?reg_mr\|^mlx5dv_devx_umem_\|^gdr_\(un\)\?pin_buffer\|^gdr_close$' || true)
 [ -z "$shown" ] || fail "CUDA's shim shows $shown"
 shown=$(nm -D --defined-only "$lib/libfermata-hip.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^hip[A-Z]\|^dlsym$\|^dlerror$' || true)
 [ -z "$shown" ] || fail "HIP's shim shows $shown"
+
+# A program that says what it knows of its memory: with the library, with its shim, and with nothing of it.
+cat >"$tmp/memory.cc" <<'END'
+#include <fermata/memory.h>
+#include <stdio.h>
+int main(void)
+{
+	struct fm_memory_stat s;
+	int want, stat;
+	s.size = sizeof(s);
+	s.unmanaged = 0;
+	want = fm_memory_want(&s, 1, FM_MEMORY_COLD);
+	stat = fm_memory_stat(&s, 1, &s);
+	return printf("%d %d %d\n", want, stat, (int)s.unmanaged) < 0;
+}
+END
+# shellcheck disable=SC2046,SC2086
+c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/memory.cc" -o "$tmp/memory" $(pc --cflags --libs) ||
+	fail "build with memory.h"
+# shellcheck disable=SC2046,SC2086
+cc $flags -std=c99 -Wall -Wextra -Wpedantic -Werror -x c -fsyntax-only "$tmp/memory.cc" $(pc --cflags) ||
+	fail "memory.h in C99"
+[ "$("$tmp/memory")" = "-38 -38 0" ] || fail "memory.h without Fermata says $("$tmp/memory")"
+# shellcheck disable=SC2086
+c++ $flags -std=c++11 -fPIE -pie -Wall -Wextra -Werror -DFERMATA_MEMORY_OPTIONAL -I"$prefix/include" "$tmp/memory.cc" \
+	-o "$tmp/optional_memory" || fail "build with memory.h alone"
+[ "$("$tmp/optional_memory")" = "-38 -38 0" ] || fail "memory.h without the library says $("$tmp/optional_memory")"
+if [ -z "${SANITIZE:-}" ]; then
+	said=$(LD_PRELOAD=$lib/libfermata-cuda.so "$tmp/memory")
+	[ "$said" = "-2 0 1" ] || fail "memory.h with the shim says $said"
+fi
 
 # A program that does not use CUDA has of the shim no words, no thread and no connection.
 if [ -z "${SANITIZE:-}" ]; then
@@ -180,14 +218,48 @@ if [ -z "${SANITIZE:-}" ]; then
 	! grep -q 'socket:\|anon_inode\|memfd' "$tmp/own" || fail "CUDA's shim has descriptors: $(cat "$tmp/own")"
 fi
 
+# A set of tasks, in virtual time, by a stranger.
+cat >"$tmp/set.cc" <<'END'
+#include <fermata/gpu_sched.h>
+#include <stdio.h>
+int main(void)
+{
+	struct fm_gpu_set_options o = {sizeof(o), "edf", 1, 0, "cpu", false, true, 0, false, NULL, NULL};
+	struct fm_gpu_task t = {sizeof(t), "camera", 0, 0, 0, 4000, 0, 0, NULL, NULL, 4, NULL, 0, NULL};
+	struct fm_gpu_stats s;
+	struct fm_gpu_set *set = fm_gpu_set_new(&o, NULL);
+	int task, rc;
+	s.size = sizeof(s);
+	if (!set)
+		return 1;
+	task = fm_gpu_task_add(set, &t);
+	rc = fm_gpu_set_start(set);
+	rc |= fm_gpu_release(set, (unsigned)task, 3);
+	rc |= fm_gpu_set_drain(set, FM_FOREVER);
+	rc |= fm_gpu_set_stats(set, FM_GPU_SET, &s);
+	rc |= printf("%d jobs in %d ns\n", (int)s.done, (int)fm_gpu_set_now(set)) < 0;
+	fm_gpu_set_free(set);
+	return rc;
+}
+END
+# shellcheck disable=SC2046,SC2086
+c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/set.cc" -o "$tmp/set" $(pc --cflags --libs) ||
+	fail "build with gpu_sched.h"
+# shellcheck disable=SC2046,SC2086
+cc $flags -std=c99 -Wall -Wextra -Wpedantic -Werror -x c -fsyntax-only "$tmp/set.cc" $(pc --cflags) ||
+	fail "gpu_sched.h in C99"
+[ "$("$tmp/set")" = "3 jobs in 12000 ns" ] || fail "a set of tasks says $("$tmp/set")"
+
 # The library shows what the header declares, under one version, and needs libc alone.
 sed -n 's/^\t\(fm_[a-z_]*\);$/\1/p' "$SOURCE/src/lib/exports.map" | sort >"$tmp/listed"
 nm -D --defined-only "$lib/libfermata.so" | sed -n 's/.* T \(.*\)@@FERMATA_0\.1$/\1/p' | sort >"$tmp/exported"
 cmp "$tmp/listed" "$tmp/exported" || fail "exports.map and the library differ"
 while read -r symbol; do
-	grep -q "[ *]$symbol(" "$prefix/include/fermata/fermata.h" || fail "$symbol is not in the header"
+	grep -q "[ *]$symbol(" "$prefix/include/fermata/fermata.h" "$prefix/include/fermata/memory.h" \
+		"$prefix/include/fermata/gpu_sched.h" ||
+		fail "$symbol is in no header"
 done <"$tmp/exported"
-grep -o '\<fm_[a-z_]*(' "$prefix/include/fermata/fermata.h" | tr -d '(' | sort -u | while read -r symbol; do
+grep -ho '\<fm_[a-z_]*(' "$prefix/include/fermata/fermata.h" "$prefix/include/fermata/gpu_sched.h" | tr -d '(' | sort -u | while read -r symbol; do
 	grep -qx "$symbol" "$tmp/exported" || { echo "$symbol"; exit 1; }
 done || fail "the header declares what the library does not have"
 if [ -z "${SANITIZE:-}" ]; then
@@ -203,7 +275,9 @@ if [ -z "${SANITIZE:-}" ]; then
 	[ "$needed" = "libfermata-cuda.so libcuda-driver.so.1 " ] || fail "the stand-in needs $needed first"
 
 	# Programs of an older C library load them, too.
-	for object in libfermata-cuda.so libfermata-opencl.so libfermata.so fermata/libcuda.so.1; do
+	for object in libfermata-cuda.so libfermata-opencl.so libfermata-vulkan.so libfermata.so fermata/libcuda.so.1; do
+		[ -e "$lib/$object" ] || [ $object = libfermata-vulkan.so ] || fail "there is no $object"
+		[ -e "$lib/$object" ] || continue
 		newest=$(readelf -V "$lib/$object" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)
 		[ "$(printf '%s\nGLIBC_2.17\n' "$newest" | sort -V | tail -n 1)" = GLIBC_2.17 ] ||
 			fail "$object needs $newest: $(nm -D "$lib/$object" | grep "@$newest" | tr '\n' ' ')"

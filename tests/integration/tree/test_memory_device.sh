@@ -23,6 +23,7 @@ stub bin/python3 'case "$*" in
     *"$SLOW") exec sleep 60 ;;
     *"$BROKEN") echo something else; echo it broke; exit 1 ;;
     *test_memory.py) echo "         ${FERMATA_MEMORY_TABLES:-cuBLAS}: ${PINS:-nothing}"; echo "much more" ;;
+    *test_profile.py | *test_foretold.py) echo "         ${*##*/}   so many" ;;
     *) for row; do :; done; echo "$row   so many GB/s" ;;
 esac'
 
@@ -52,6 +53,18 @@ for row in demand switch changed openings servers urgent; do
 done
 has '^bench-train: failed, status 1'
 has '^it broke'
+device 0 none none evaluation
+for row in A150 A300 B150 B300 C150 C300; do
+    has "^$row   so many"
+done
+device 0 none none decoders ablation
+for row in D150 D200 D300 M150 A150 A300 K150 K300 NA ND; do
+    has "^$row   so many"
+done
+device 0 none none profile foretold
+for row in profile foretold; do
+    has "test_$row.py   so many"
+done
 device 1 demand none --seconds 7 bench
 has '^bench-demand: stopped after'
 has '^bench-switch: no time left'

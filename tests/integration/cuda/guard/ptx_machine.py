@@ -9,7 +9,7 @@ import struct
 
 from harness import check
 
-LANES = 4  # of a warp: few, so that small blocks have several
+LANES = 4  # of a warp: few, so that small blocks have several; who runs a whole warp changes it
 
 
 class Kernel:
@@ -66,7 +66,9 @@ class Kernel:
         guard, op, rest = re.fullmatch(r"(?:@(!?[\w%$]+)\s+)?([\w.:]+)\s*(.*)", text.strip(), re.S).groups()
         negated = bool(guard) and guard.startswith("!")
         name, *kinds = op.split(".")
-        operands = [self.operand(o.strip()) for o in re.sub(r"\{[^}]*\}", "", rest).split(",")] if rest else []
+        if name != "mov" and "v2" not in kinds:
+            rest = re.sub(r"\{[^}]*\}", "", rest)
+        operands = [self.operand(o.strip()) for o in re.findall(r"\{[^}]*\}|[^,{]+", rest) if o.strip()]
         self.program.append((self.operand(guard.lstrip("!")) if guard else None, negated, name, kinds, operands))
 
     def register(self, name):
@@ -76,7 +78,11 @@ class Kernel:
         return None
 
     def operand(self, text):
-        """("r", register), ("!", register), ("a", register or symbol, offset), ("i", number), ("s", special or symbol)"""
+        """("r", register), ("!", register), ("a", register or symbol, offset), ("i", number), ("s", special or symbol),
+        ("v", operands)"""
+        if text.startswith("{"):
+            return "v", [self.operand(o.strip()) for o in text.strip("{}").split(",")]
+        text = text.partition("|")[0]  # a predicate beside it is not read by anyone
         address = re.fullmatch(r"\[\s*([\w%$]+)\s*(?:\+\s*(-?\d+))?\s*\]", text)
         if address:
             base = self.register(address.group(1))
@@ -138,9 +144,9 @@ COMPARE = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a,
 PLAIN = {"mov": lambda a: a, "cvta": lambda a: a, "not": lambda a: ~a, "neg": lambda a: -a, "add": lambda a, b: a + b,
          "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "mad": lambda a, b, c: a * b + c,
          "fma": lambda a, b, c: a * b + c, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-         "min": min, "max": max}
+         "min": min, "max": max, "div": lambda a, b: a // b}
 ATOMIC = {"or": lambda old, a: old | a, "and": lambda old, a: old & a, "add": lambda old, a: old + a,
-          "cas": lambda old, a, b: b if old == a else old}
+          "exch": lambda old, a: a, "cas": lambda old, a, b: b if old == a else old}
 
 
 class Thread:
@@ -194,6 +200,31 @@ class Thread:
         values = [self.value(o, n if i < 2 else wide, kind) for i, o in enumerate(operands[1:])]
         self.set(operands[0], PLAIN[name](*values), wide, "p" if kinds[-1] == "pred" else kind)
 
+    def do_not(self, name, kinds, operands):
+        if kinds == ["pred"]:
+            self.registers[operands[0][1]] = not self.value(operands[1])
+        else:
+            self.compute(name, kinds, operands)
+
+    def do_mov(self, name, kinds, operands):
+        """Also of one of 64 bits to two of 32, and back."""
+        to, of = operands
+        if to[0] == "v":
+            v = self.value(of)
+            for i, one in enumerate(to[1]):
+                self.set(one, v >> 32 * i, 32, "b")
+        elif of[0] == "v":
+            self.set(to, sum((self.value(one) & 0xFFFFFFFF) << 32 * i for i, one in enumerate(of[1])), 64, "b")
+        else:
+            self.compute(name, kinds, operands)
+
+    def do_clz(self, name, kinds, operands):
+        n, _ = bits(kinds)
+        self.set(operands[0], n - self.value(operands[1]).bit_length(), 32, "b")
+
+    def do_fence(self, name, kinds, operands):
+        """One thread moves at a time."""
+
     def do_shl(self, name, kinds, operands):
         n, _ = bits(kinds)
         self.set(operands[0], self.value(operands[1]) << min(self.value(operands[2]), n), n, "b")
@@ -234,6 +265,10 @@ class Thread:
 
     def do_ld(self, name, kinds, operands):
         n, kind = bits(kinds)
+        if operands[0][0] == "v":
+            for i, one in enumerate(operands[0][1]):
+                self.set(one, self.memory.load(self.address(operands[1]) + i * n // 8, n // 8), n, kind)
+            return
         if kinds[0] == "param":
             v = self.params[operands[1][1].lstrip("=")] & (1 << n) - 1
         else:
@@ -275,7 +310,16 @@ class Thread:
 
     do_ret = do_exit
 
+    def do_shfl(self, name, kinds, operands):
+        check(kinds[0] == "sync" and kinds[2] == "b32" and self.value(operands[4], 32) == 0xFFFFFFFF, "shfl")
+        self.state, self.into, self.brought = "syncs", operands[0], self.value(operands[1], 32)
+        by = self.value(operands[2], 32)
+        self.source = {"bfly": self.lane ^ by, "idx": by}[kinds[1]]
+
     def do_bar(self, name, kinds, operands):
+        if kinds == ["warp", "sync"]:
+            self.state, self.into = "syncs", None
+            return
         check(kinds == ["red", "or", "pred"], "bar." + ".".join(kinds))
         self.state, self.into, self.answer = "waits", operands[0], bool(self.value(operands[2]))
 
@@ -297,6 +341,15 @@ class Block:
     def ended(self):
         return all(t.state == "ended" for t in self.threads)
 
+    def sync(self):
+        """All threads of the block are of one warp that meets."""
+        check(len(self.threads) == LANES and all(t.state == "syncs" and t.at == self.threads[0].at for t in self.threads),
+              "lanes meet at different places, or not all do")
+        for t in self.threads:
+            if t.into:
+                t.registers[t.into[1]] = self.threads[t.source].brought
+            t.state = "runs"
+
     def advance(self, rng):
         running = [t for t in self.threads if t.state == "runs"]
         meeting = [t for t in self.threads if t.state == "meets"]
@@ -312,6 +365,8 @@ class Block:
             mask = sum(1 << t.lane for t in group)
             for t in group:
                 t.registers[t.into[1]], t.state = mask, "runs"
+        elif any(t.state == "syncs" for t in self.threads):
+            self.sync()
         else:
             waiting = [t for t in self.threads if t.state == "waits"]
             answer = any(t.answer for t in waiting)

@@ -82,6 +82,35 @@ def others_on_the_device(stack):
     equal.finish()
 
 
+PADDED = ("cuda_guard", "cuda_order")
+
+
+def beside_urgent_work(stack):
+    """On a few multiprocessors, while a more urgent program of the same MPS server has the device; both are suspended at random, so
+    that they move back and forth."""
+    fermata = world(stack)
+    fermata.env.update({"FAKE_CUDA_MPS": "1", "CUDA_DEVICE_MAX_CONNECTIONS": "32"})
+    urgent = fermata.cuda_worker("--priority", "high")
+    running = {name: fermata.program([program(name)], "--priority", "low", "--pad", "16") for name in PADDED}
+    padded = 0
+
+    def look():
+        nonlocal padded
+        padded = max(padded, max((q.get("padded_ms", 0) for p in running.values() for q in queues(fermata, p.pid)), default=0))
+
+    rng = random.Random(17)
+    while any(p.p.poll() is None for p in running.values()):
+        left = [p for p in running.values() if p.p.poll() is None]
+        for p in urgent, rng.choice(left):
+            fermata.cli("suspend", str(p.pid), check_status=False)
+            look()
+            fermata.cli("resume", str(p.pid), check_status=False)
+    for name, p in running.items():
+        same(name, p, "beside urgent work")
+    urgent.finish()
+    check(padded > 0 or REAL, "none ran beside it")
+
+
 def strict(stack):
     """With gates that programs cannot write."""
     fermata = world(stack, config="[security]\nstrict = yes\n")
@@ -505,7 +534,7 @@ def driver_without(stack):
 if __name__ == "__main__":
     fake_only = () if REAL else (driver_without, launches_captured,
                                  *unsanitized(waits_for_a_thread, waits_in_few_channels, first_launch_beside_a_long_kernel))
-    main(suspended_at_random, *unsanitized(whole_ones_among_others, whole_ones_in_the_middle, others_on_the_device), strict,
+    main(suspended_at_random, *unsanitized(whole_ones_among_others, whole_ones_in_the_middle, others_on_the_device), beside_urgent_work, strict,
          daemon_goes_and_comes, left_in_the_middle, far_ahead, *unsanitized(as_far_as_it_may, in_loops), loops_at_random, loops_that_cannot,
          in_graphs, *unsanitized(in_graphs_with_copies), *seldom_sanitized(in_green_contexts), *unsanitized(not_in_graphs), gates_in_graphs, graphs_that_cannot,
          *unsanitized(left_alone, all_or_nothing, at_level_2, as_a_hint_says, as_the_settings_say, ways_at_random), asked_for, *fake_only)

@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`fermata-lab profile' on the fake driver, beside which there is a fake Compute Sanitizer: what kernels touch is found
+exactly, by whatever way the program has the driver's functions; what was missed is told; and what cannot be done is said."""
+import json
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import BUILD, PATIENCE, check, command, cuda_env, main, need_cuda_shim, program
+
+SANITIZER = os.path.join(BUILD, "tests", "fakes", "sanitizer", "libsanitizer-public.so")
+WORDS = 16384  # bytes of the blocks that the programs' kernels are given
+GUARD = ["0.01", "fills between", "memory in order", "copies between"]
+WHOLE = [[0, WORDS]]
+TOUCHED = {"fill": {0: WHOLE}, "toil": {0: [[0, 4]]}, "join": {0: WHOLE, 8: WHOLE, 16: WHOLE}, "chain": {0: WHOLE}}
+
+
+def profile(stack, argv, *options, sanitizer=SANITIZER, status=0, **more):
+    """Its JSON, if there is any; what it said; the folder of its data; the program's output."""
+    need_cuda_shim()
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    data, text = more.pop("data", folder), more.pop("input", None)
+    env = cuda_env({**os.environ, "XDG_RUNTIME_DIR": folder, "XDG_DATA_HOME": data, "TMPDIR": folder,
+                    "FERMATA_PROFILE_SANITIZER": sanitizer, **more})
+    r = subprocess.run([*command("profile", "--json", *options), "--", *argv], env=env, capture_output=True, text=True,
+                       input=text, timeout=4 * PATIENCE, check=False)
+    check(r.returncode == status, f"status {r.returncode}: {r.stdout[-800:]} {r.stderr[-1500:]}")
+    check(not [n for n in os.listdir(folder) if n.startswith("fermata-profile-")], "records were left")
+    at = r.stdout.find("{\n")
+    return json.loads(r.stdout[at:]) if at >= 0 else None, r.stderr, data, r.stdout[:at]
+
+
+def spans(result):
+    return {k["name"]: {p["at"]: p["spans"] for p in k["pointers"]} for k in result["kernels"]}
+
+
+def exactly(stack):
+    native = subprocess.run([program("cuda_guard"), *GUARD], env=cuda_env(dict(os.environ)), capture_output=True, text=True,
+                            timeout=PATIENCE, check=False).stdout
+    for via in ("link", "dlsym", "proc"):
+        result, said, _, out = profile(stack, [program("cuda_guard"), "--via", via, *GUARD], "--check")
+        seen = spans(result)
+        check({k: seen.get(k) for k in TOUCHED} == TOUCHED, f"{via}: {seen}")
+        check(out == native, f"{via}: the program notes something else: {out}")
+        check(all(k["by"] == {"sanitizer": k["launches"]} and k["checked"] for k in result["kernels"]), f"{result['kernels']}")
+        check(result["modules"] == result["patched"] > 0, f"{result}")
+    check(all(w in said for w in ("looked at", "seen often enough")), said)
+
+
+def what_was_missed(stack):
+    """The fake's kernel `step' does not say all that it writes, which hashes see; such a kernel gets no template. What is
+    blind sees nothing at all."""
+    result, said, data, _ = profile(stack, [program("cuda_guard"), "0.01", "steps", "memory in order", "copies between"], "--check")
+    missed = {k["name"]: sum(p["missed"] for p in k["pointers"]) for k in result["kernels"]}
+    check(missed["step"] > 0 and not missed["join"] and not missed["chain"], f"{missed}")
+    check("MISSED" in said, said)
+    text = "".join(open(os.path.join(data, "fermata", "kernels", n), encoding="ascii").read()
+                   for n in os.listdir(os.path.join(data, "fermata", "kernels")))
+    check('"join"' in text and '"step"' not in text, text)
+    result, _, _, _ = profile(stack, [program("cuda_guard"), *GUARD], "--check", FAKE_SANITIZER_BLIND="1")
+    check(all(not p["spans"] for k in result["kernels"] for p in k["pointers"]), f"{result['kernels']}")
+    check(all(any(p["missed"] for p in k["pointers"]) for k in result["kernels"]), f"{result['kernels']}")
+
+
+def tensor_maps(stack):
+    """By the sizes of the map, of either kind and wherever its address was set; or all of the allocation, if they do not say."""
+    for command, reach in ("map 0", 1024), ("im2col 0", 6144), ("im2col 1", 6144), ("packed 1", 4 << 20):
+        result, _, _, _ = profile(stack, [program("cuda_sets")], input=f"alloc 4\nalloc 4\n{command}\n")
+        seen = [k for k in result["kernels"] if k["name"] == "through_map"]
+        check(len(seen) == 1 and seen[0]["pointers"][0]["map"], f"{command}: {seen}")
+        check(seen[0]["pointers"][0]["spans"] == [[0, reach]], f"{command}: {seen}")
+
+
+def by_marks(stack):
+    """In kernels that come as text; others are left to hashes, or are not looked at."""
+    result, _, _, _ = profile(stack, [program("cuda_guard"), *GUARD], "--by", "marks", "--check")
+    seen, by = spans(result), {k["name"]: k["by"] for k in result["kernels"]}
+    check(seen["join"] == TOUCHED["join"] and set(by["join"]) == {"marks"}, f"{seen} {by}")
+    check(not any(p["missed"] for k in result["kernels"] for p in k["pointers"] if k["name"] == "join"), f"{result['kernels']}")
+    result, _, _, _ = profile(stack, [program("cuda_guard"), *GUARD], sanitizer="/nowhere/libsanitizer-public.so")
+    by = {k["name"]: set(k["by"]) for k in result["kernels"]}
+    check(by["join"] == {"marks"} and by["chain"] == {"hash"}, f"{by}")
+
+
+def by_hashes(stack):
+    """Writes alone, and no templates of that."""
+    result, said, data, _ = profile(stack, [program("cuda_guard"), *GUARD], "--by", "hash")
+    seen = spans(result)
+    check(not seen["join"][8], f"it read there: {seen['join']}")
+    for name, at in (("join", 0), ("chain", 0)):
+        got = seen[name][at]
+        check(got and got[0][0] >= 0 and got[-1][1] <= WORDS, f"{name}: {got}")
+    check(all(k["by"] == {"hash": k["launches"]} for k in result["kernels"]), f"{result['kernels']}")
+    check("hashes alone" in said and not os.listdir(os.path.join(data, "fermata", "kernels")), said)
+    # That is no error of a file that was to have them; there is none then.
+    path = os.path.join(data, "result")
+    result, said, _, _ = profile(stack, [program("cuda_guard"), *GUARD], "--by", "hash", "-o", path)
+    check(result["kernels"] and "templates for 0 of" in said and "cannot write" not in said, said)
+    check(f"{path} is not made" in said and not os.path.exists(path), said)
+    # Without a toolkit that is what there is for machine code.
+    _, said, _, _ = profile(stack, [program("cuda_guard"), *GUARD], sanitizer="/nowhere/libsanitizer-public.so")
+    check("without the Compute Sanitizer" in said, said)
+    for refuses, word in (("subscribe", "refuses"), ("patches", "did not instrument"), ("module", "did not instrument")):
+        _, said, _, _ = profile(stack, [program("cuda_guard"), *GUARD], FAKE_SANITIZER_REFUSE=refuses,
+                                status=0 if refuses == "subscribe" else 1)
+        check(word in said, f"{refuses}: {said}")
+
+
+def files(stack):
+    """The user's folder keeps what it had of other kernels; a file of its own is not overwritten."""
+    data = stack.enter_context(tempfile.TemporaryDirectory())
+    folder = os.path.join(data, "fermata", "kernels")
+
+    def kernels():
+        rows = []
+        for name in sorted(os.listdir(folder)):
+            r = subprocess.run(command("profile", "--json", "show", os.path.join(folder, name)), capture_output=True, text=True,
+                               check=False)
+            check(r.returncode == 0, r.stderr)
+            rows += json.loads(r.stdout)
+            mode = stat.S_IMODE(os.stat(os.path.join(folder, name)).st_mode)
+            check(mode == 0o600, f"{name} has mode {mode:o}")
+        return {k["name"]: k for k in rows}
+
+    profile(stack, [program("cuda_guard"), "0.01", "copies between"], data=data)
+    first = kernels()
+    check("chain" in first and "join" not in first, f"{first}")
+    name = first["chain"]["image"] + ".jsonl"
+    with open(os.path.join(folder, name), encoding="ascii") as f:
+        head, *lines = f.readlines()
+    of_other = next(line for line in lines if '"chain"' in line).replace('"chain"', '"zz_of_another"')
+    with open(os.path.join(folder, name), "w", encoding="ascii") as f:
+        f.writelines([head.replace(f'"kernels":{len(lines)}', f'"kernels":{len(lines) + 1}'), *lines, of_other])
+    profile(stack, [program("cuda_guard"), "0.01", "memory in order"], data=data)
+    check(set(kernels()) >= {"join", "chain", "zz_of_another"}, f"{kernels()}")
+    out = os.path.join(data, "result")
+    profile(stack, [program("cuda_guard"), *GUARD], "-o", out)
+    table = subprocess.run(command("profile", "show", out), capture_output=True, text=True, check=False)
+    check(table.returncode == 0 and "KERNEL" in table.stdout and "join" in table.stdout, f"{table}")
+    profile(stack, [program("cuda_guard"), *GUARD], "-o", out, status=1)
+    profile(stack, [program("cuda_guard"), *GUARD], "--force", "-o", out)
+    # What is no such file is neither read nor replaced.
+    name = sorted(os.listdir(folder))[0]
+    with open(os.path.join(folder, name), "w", encoding="ascii") as f:
+        f.write("what is this?\n")
+    profile(stack, [program("cuda_guard"), *GUARD], data=data, status=2)
+    with open(os.path.join(folder, name), encoding="ascii") as f:
+        check(f.read() == "what is this?\n", "it was replaced")
+
+
+def against_templates(stack):
+    """By chunks of 2 MiB, eight of them here. Each launch touches one: that of its part."""
+    parts = "".join(f"part {n}\n" for n in (1, 3, 3, 9))
+
+    def compare(first, size):
+        kernels = stack.enter_context(tempfile.TemporaryDirectory())
+        if size:
+            subprocess.run([program("cuda_foretold"), "--templates", kernels, str(first), str(size), "1"], check=True,
+                           env=cuda_env(dict(os.environ)))
+        result, said, data, _ = profile(stack, [program("cuda_foretold")], "--against", kernels, input=f"alloc 16\n{parts}")
+        check(not os.path.exists(os.path.join(data, "fermata")), "it has written templates")
+        kernel = next(k for k in result["kernels"] if k["name"] == "in_part")
+        check(kernel["launches"] == kernel["touched"] == 4 and "looked at" in said, f"{kernel} {said}")
+        form, others = result["mix"][kernel["form"]], sum(m["kernels"] for m in result["mix"].values())
+        check(form["kernels"] >= 1 and form["launches"] >= 4 and others == len(result["kernels"]), f"{result['mix']}")
+        for word in ("launches", "touched", "foretold", "missed", "vain"):
+            check(result["all"][word] == sum(k[word] for k in result["kernels"]), f"{result}")
+        return kernel["form"], kernel["foretold"], kernel["missed"], kernel["vain"]
+
+    for first, size, wants in ((0, 4, ("linear", 4, 0, 0)), (0, 4 << 20, ("linear", 12, 0, 8)), (4 << 20, 4, ("linear", 4, 4, 4)),
+                               (64 << 20, 4, ("linear", 32, 0, 28)), (0, 0, ("none", 32, 0, 28))):
+        got = compare(first, size)
+        check(got == wants, f"templates of {size} bytes from {first}: {got}, not {wants}")
+    # A result of its own: nothing is missed, and a table says so.
+    data = stack.enter_context(tempfile.TemporaryDirectory())
+    out = os.path.join(data, "result")
+    profile(stack, [program("cuda_guard"), *GUARD], "-o", out)
+    again, _, _, _ = profile(stack, [program("cuda_guard"), *GUARD], "--against", out)
+    check(again["all"]["touched"] and not again["all"]["missed"] and not again["all"]["vain"], f"{again['all']}")
+    env = cuda_env({**os.environ, "FERMATA_PROFILE_SANITIZER": SANITIZER})
+    r = subprocess.run([*command("profile", "--against", out, "--"), program("cuda_guard"), *GUARD], env=env, capture_output=True,
+                       text=True, timeout=4 * PATIENCE, check=False)
+    check(r.returncode == 0 and all(w in r.stdout for w in ("MISSED %", "VAIN %", "(all)", "KERNELS")), f"{r}")
+    # Hashes see writes alone: what they have not seen is not in vain.
+    seen, said, _, _ = profile(stack, [program("cuda_guard"), *GUARD], "--against", out, "--by", "hash")
+    check(seen["not_compared"] and not seen["kernels"] and "not compared" in said, f"{seen} {said}")
+    with open(out, "a", encoding="ascii") as f:
+        f.write("what is this?\n")
+    for options, status, word in ((("--against", "/nowhere"), 1, "/nowhere"), (("--against", out), 2, "more than the first line"),
+                                  (("--against", out, "-o", "x"), 2, "writes no templates")):
+        _, said, _, _ = profile(stack, ["sh", "-c", "exit 9"], *options, status=status)
+        check(word in said, f"{options}: {said}")
+    r = subprocess.run(command("profile", "--against", out, "show", out), capture_output=True, text=True, check=False)
+    check(r.returncode == 2 and "behind --" in r.stderr, r.stderr)
+
+
+def what_cannot_be(stack):
+    for argv, options, status, word in (
+            (["true"], (), 1, "did not use CUDA"),
+            (["sh", "-c", "exit 7"], (), 7, "ended with status 7"),
+            (["sh", "-c", "kill -9 $$"], (), 137, "ended with status 137"),
+            (["/nowhere/at/all"], (), 127, "cannot run"),
+            (["/etc/passwd"], (), 126, "cannot run"),
+            (["true"], ("--by", "sanitiser"), 2, "did you mean 'sanitizer'"),
+            (["true"], ("-o", "/nowhere/at/all"), 1, "/nowhere")):
+        _, said, _, _ = profile(stack, argv, *options, status=status)
+        check(word in said, f"{argv}: {said}")
+    _, said, _, _ = profile(stack, ["true"], "--by", "sanitizer", sanitizer="/nowhere", status=1)
+    check("no CUDA toolkit" in said and "CUDA_HOME" in said, said)
+    r = subprocess.run(command("profile"), capture_output=True, text=True, check=False)
+    check(r.returncode == 2 and "no program given" in r.stderr, r.stderr)
+
+
+if __name__ == "__main__":
+    main(exactly, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, what_cannot_be)

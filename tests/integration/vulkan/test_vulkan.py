@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Vulkan programs under `fermata run`, on lavapipe, the software device of Mesa: what they compute is what they compute natively, and
+they stop and go on as the daemon says. With the validation layer on both sides of ours, where it is installed."""
+import glob
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import BUILD, PATIENCE, SANITIZE, Fermata, Skip, Worker, check, eventually, foreign, main, need, preload, program, runtime
+
+WORKER = program("vulkan_worker")
+STEPS = "300"
+LAYER = "VK_LAYER_FERMATA_schedule"
+VALIDATION = "VK_LAYER_KHRONOS_validation"
+GBLUR = (
+    "ffmpeg -nostdin -hide_banner -loglevel error -init_hw_device vulkan=vk:llvmpipe -filter_hw_device vk -f lavfi "
+    "-i testsrc=duration=1:size=96x64:rate=8 -vf format=yuv420p,hwupload,gblur_vulkan=sigma=2,hwdownload,format=yuv420p -f framemd5 -")
+
+# Ways to use Vulkan: what the program asks of the device itself, how it submits, what orders its commands, how it waits.
+WAYS = (
+    [],
+    ["how=2", "api=3", "timeline=all", "chain=timeline", "wait=value"],
+    ["timeline=one", "chain=timeline", "wait=value"],
+    ["timeline=off12", "how=2", "api=3", "wait=queue"],
+    ["timeline=off", "wait=device"],
+    ["chain=binary", "wait=device"],
+    ["chain=binary", "how=2", "api=3", "wait=queue"],
+    ["api=0"],
+    ["api=1", "depth=300", "wait=queue"],
+    ["devices=3"],
+    ["fork"],
+    ["late"],
+)
+
+
+def need_lavapipe(env):
+    icd = [f for f in glob.glob("/usr/share/vulkan/icd.d/*.json") if "lvp" in f]
+    if not icd:
+        raise Skip("lavapipe is not installed (Debian: mesa-vulkan-drivers)")
+    env["VK_ICD_FILENAMES"] = icd[0]
+    if SANITIZE:
+        if not runtime():
+            raise Skip("only the address sanitizer's library can come before what is loaded")
+        env["FM_TEST_SHIM"] = "1"
+    env["LP_NUM_THREADS"] = "1"
+
+
+def start(stack, **more):
+    fermata = Fermata(stack, **more)
+    need_lavapipe(fermata.env)
+    return fermata
+
+
+def argv(*options, count=None):
+    return [WORKER, *options, STEPS, *([str(count)] if count else [])]
+
+
+def worker(fermata, *run, options=(), governed=True):
+    w = fermata.program(argv(*options), *run, cls=Worker)
+    w.line("first")
+    if governed:
+        eventually("its queue is known", lambda: fermata.group(w.pid))
+    return w
+
+
+def run(fermata, command, *options):
+    r = subprocess.run(fermata.run_argv(command, *options) if options is not None else command, env=fermata.env, text=True,
+                       capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+    check(r.returncode == 0, f"{command}: status {r.returncode}: {r.stdout[-500:]} {r.stderr[-1500:]}")
+    return r
+
+
+def queues(fermata, pid):
+    return [q for g in fermata.ps()["groups"] for q in g["queues"] if q["pid"] == pid]
+
+
+def ways(stack):
+    """Each command is counted, and the results are right."""
+    fermata, all_done = start(stack), 0
+    for way in WAYS:
+        w = worker(fermata, options=way)
+        w.finish()
+        all_done += int(w.line("done ").split()[1])
+    eventually(f"{all_done} commands are counted", lambda: fermata.stats()["governed"] == all_done)
+    check(fermata.stats()["ungoverned"] == 0, "something was not scheduled")
+
+
+def level_and_name(stack):
+    fermata = start(stack)
+    for options, run_options, level in (([], [], 2), (["api=0"], [], 2), (["timeline=off12"], [], 2), ([], ["--level", "1"], 1)):
+        w = worker(fermata, *run_options, options=options)
+        q = queues(fermata, w.pid)
+        check(len(q) == 1 and q[0]["level"] == level, f"{options} {run_options}: {q}")
+        check(q[0]["device"].startswith("llvmpipe"), f"it is called {q[0]['device']}")
+        w.finish()
+
+
+def suspended(stack):
+    """It stops, in each way to wait and at either level, goes on, and ends right."""
+    fermata = start(stack)
+    for options, level in (([], "2"), (["chain=binary", "wait=queue"], "2"), (["wait=device", "devices=2"], "2"), (["wait=device"], "1")):
+        w = worker(fermata, "--level", level, options=options)
+        fermata.cli("suspend", str(w.pid))
+        w.stands()
+        fermata.cli("resume", str(w.pid))
+        w.advances()
+        w.finish()
+
+
+def at_random(stack):
+    fermata = start(stack)
+    programs = [fermata.program(argv(*way, count=160), cls=Worker) for way in (WAYS[0], WAYS[1], WAYS[5])]
+    n = fermata.suspend_at_random(random.Random(35), programs)
+    for p in programs:
+        check(p.wait() == 0 and p.line("done ").endswith("wrong 0"), f"{p.argv}: {p.lines}")
+    check(n, "none was suspended")
+
+
+def urgent(stack):
+    """The urgent program has the device, and the other has what is left."""
+    fermata = start(stack)
+    low = worker(fermata, "--priority", "low")
+    before = fermata.preemptions()
+    for _ in range(3):
+        run(fermata, argv(count=24), "--priority", "high")
+    eventually("the other was stopped for it", lambda: fermata.preemptions() > before)
+    low.advances()
+    low.finish()
+
+
+def daemon_dies(stack):
+    """Killed while the program is stopped: it goes on, and is known to the next daemon."""
+    fermata = start(stack)
+    w = worker(fermata)
+    fermata.cli("suspend", str(w.pid))
+    w.stands()
+    fermata.kill()
+    w.advances()
+    fermata.start()
+    eventually("its queue is known again", lambda: fermata.group(w.pid))
+    w.advances()
+    w.finish()
+
+
+def no_daemon(stack):
+    fermata = start(stack, start=False)
+    env = dict(fermata.env, VK_INSTANCE_LAYERS=LAYER, VK_ADD_LAYER_PATH=os.path.join(BUILD, "lib", "fermata", "vulkan"))
+    env.update(LD_PRELOAD=preload(), ASAN_OPTIONS="detect_leaks=0:verify_asan_link_order=0") if runtime() else None
+    for more in ({}, {"FERMATA_DISABLE": "1"}, {"FERMATA_VULKAN": "0"}):
+        r = subprocess.run(argv(count=24), env=dict(env, **more), text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
+        check(r.returncode == 0 and "done 24 wrong 0" in r.stdout and not r.stderr, f"{more}: {r.stdout} {r.stderr}")
+
+
+def left_alone(stack):
+    """A device that could show something is not scheduled unless that is asked for; and what is not is counted by name."""
+    fermata = start(stack)
+    w = worker(fermata, options=["swapchain"], governed=False)
+    w.advances()
+    calls = fermata.cli("ps", "--calls").stdout
+    check(re.search(r"vkQueueSubmit \(swapchain\) +[1-9]", calls), f"its submissions are not counted:\n{calls}")
+    check(not queues(fermata, w.pid), "it has a queue")
+    w.finish()
+    fermata.env["FERMATA_VULKAN"] = "all"
+    w = worker(fermata, options=["swapchain"])
+    w.finish()
+
+
+def failing_calls(stack):
+    """What fails in the layer's own calls is never the program's: its results are right, it is stopped as well as that can be, and
+    goes on."""
+    fermata = start(stack)
+    folder = fermata.dir
+    ours = os.path.realpath(os.path.join(BUILD, "lib", "fermata", "vulkan"))
+    library = os.path.join(BUILD, "tests", "fakes", "libvulkan_faults.so")
+    with open(os.path.join(folder, "VkLayer_faults.json"), "w") as f:
+        json.dump({"file_format_version": "1.2.0", "layer": {
+            "name": "VK_LAYER_FERMATA_faults", "type": "GLOBAL", "library_path": library, "api_version": "1.3.239",
+            "implementation_version": "1", "description": "faults"}}, f)
+    fermata.env.update(VK_INSTANCE_LAYERS=f"{LAYER}:VK_LAYER_FERMATA_faults", VK_ADD_LAYER_PATH=f"{ours}:{folder}")
+    for faults, level in (("signal", 2), ("status,submit,fence", None), ("device", 1)):
+        fermata.env["FAULTS"] = faults
+        w = worker(fermata)
+        check(level in (None, queues(fermata, w.pid)[0]["level"]), f"{faults}: {queues(fermata, w.pid)}")
+        fermata.cli("suspend", str(w.pid))
+        if level == 2:
+            w.stands()
+        fermata.cli("resume", str(w.pid))
+        w.advances()
+        w.finish()
+
+
+def environment(stack):
+    """What the user has set stays, in front of ours."""
+    fermata = start(stack)
+    folder = os.path.realpath(os.path.join(BUILD, "lib", "fermata", "vulkan"))
+
+    def after(*options, **env):
+        fermata.env.update(env)
+        shown = run(fermata, ["env"], *options).stdout
+        for name in env:
+            del fermata.env[name]
+        return dict(line.split("=", 1) for line in shown.splitlines() if line.startswith("VK_"))
+
+    given = after()
+    check(given["VK_INSTANCE_LAYERS"] == LAYER and given["VK_ADD_LAYER_PATH"] == folder, given)
+    given = after(VK_INSTANCE_LAYERS="A:B", VK_ADD_LAYER_PATH="/a")
+    check(given["VK_INSTANCE_LAYERS"] == f"A:B:{LAYER}" and given["VK_ADD_LAYER_PATH"] == f"/a:{folder}", given)
+    given = after(VK_LAYER_PATH="/only", VK_INSTANCE_LAYERS=LAYER)
+    check(given["VK_INSTANCE_LAYERS"] == LAYER and given["VK_LAYER_PATH"] == f"/only:{folder}", given)
+    check("VK_ADD_LAYER_PATH" not in given, given)
+    for off in (after("--no-vulkan"), after(FERMATA_VULKAN="0")):
+        check("VK_INSTANCE_LAYERS" not in off, off)
+
+
+def validated(stack):
+    """The validation layer says nothing that it does not say natively: above ours, where it sees the program's calls, and below,
+    where it sees ours as well."""
+    if SANITIZE:
+        raise Skip("the validation layer is not built with the sanitizer")
+    if not glob.glob("/usr/share/vulkan/explicit_layer.d/*validation*.json"):
+        raise Skip("the validation layer is not installed (Debian: vulkan-validationlayers)")
+    fermata = start(stack)
+    for way in (["devices=2", "chain=binary", "wait=queue"], WAYS[1], ["api=0", "wait=device"]):
+        said = {}
+        for layers in (VALIDATION, f"{VALIDATION}:{LAYER}", f"{LAYER}:{VALIDATION}"):
+            fermata.env["VK_INSTANCE_LAYERS"] = layers
+            # Loaders from 1.3.234 to 1.3.246 stack layers as they find them, whatever the order of their names is.
+            if layers.startswith(VALIDATION):
+                fermata.env["VK_ADD_LAYER_PATH"] = "/usr/share/vulkan/explicit_layer.d"
+            else:
+                del fermata.env["VK_ADD_LAYER_PATH"]
+            native = LAYER not in layers
+            r = run(fermata, argv(*way, count=24), *(["--no-vulkan"] if native else []))
+            check("wrong 0" in r.stdout, f"{way} {layers}: {r.stdout}")
+            text = re.sub(r"0x[0-9a-f]+", "0x", r.stdout + r.stderr)
+            said[layers] = sorted(set(re.findall(r"VUID-\S+|UNASSIGNED-\S+|Validation Error.*", text)))
+            check(said[layers] == said[VALIDATION], f"{way} {layers}:\n{text}\nnatively: {said[VALIDATION]}")
+
+
+def ffmpeg(stack):
+    """An unmodified program: the same frames, alone, beside another program, and suspended at random."""
+    need("ffmpeg")
+    fermata = start(stack)
+    command = foreign(GBLUR.split())
+    native = subprocess.run(command, env=fermata.env, text=True, capture_output=True, timeout=PATIENCE)
+    if native.returncode:
+        raise Skip(f"ffmpeg has no such filter here: {native.stderr[-200:]}")
+    check(len(re.findall(r"^0,", native.stdout, re.M)) == 8, native.stdout)
+    beside = worker(fermata, "--priority", "low")
+    p = fermata.program(command, "--priority", "high")
+    q = fermata.program(command)
+    fermata.suspend_at_random(random.Random(36), [p, q])
+    for one in (p, q):
+        check(one.wait() == 0, f"ffmpeg ended with status {one.p.returncode}")
+        one.reader.join()
+        check([x for x in one.lines if x is not None] == native.stdout.splitlines(), "other frames")
+    beside.finish()
+
+
+main(ways, level_and_name, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, failing_calls, environment, validated, ffmpeg)
