@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What it costs to see which memory a launch names, by its parameters; beside it a copy of as many
- * bytes, which the driver makes of them anyway. Then the look into a copy that may be a table of
- * pointers.
+ * bytes, which the driver makes of them anyway. Then the same launches by templates, beside what
+ * they cost without: those that are a product of scalars, and those that look at all scalars. Then
+ * the look into a copy that may be a table of pointers.
  *
  *   bench_core_predict [--seconds S]
  */
 #include "base/clock.h"
 #include "base/hist.h"
 #include "base/util.h"
-#include "predict/args.h"
+#include "predict/predict.h"
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +69,54 @@ static void copy(struct launch *l)
 	__asm__ volatile("" : : "r"(to) : "memory");
 }
 
+/* --- by templates --- */
+
+static struct fm_predict predict = {.turn = 1};
+static const uint32_t dims[6] = {8, 4, 1, 128, 1, 1};
+
+static void name_parts(struct launch *l)
+{
+	struct fm_bound *b = fm_predict_find(&predict, l);
+	struct fm_predicted p;
+
+	if (!b || !fm_predict_begin(&predict, b, dims, l->params, &p))
+		abort();
+	fm_touch_params(&touch, b->rest, (void *[]){p.params});
+	fm_predict_touch(&predict, &p, &touch);
+}
+
+/* At most eight pointers have templates: that many a kernel has. Each is of some pages. */
+static void templates(struct launch *l, bool one, bool memo)
+{
+	static struct fm_template pointer[16][8];
+	static struct fm_kernel_templates of[16];
+	static struct fm_memo seen[16][8];
+	static struct fm_span span = {0, 3 << 21};
+	static unsigned next;
+	struct fm_layout layout = {0};
+	unsigned n = next++;
+	struct fm_launch as = {dims, dims + 3, l->word, 8 * l->words};
+
+	for (unsigned i = 0; i < (one ? 1 : l->words); i++)
+		fm_layout_add(&layout, 8 * (size_t)i, one ? 8 * l->words : 8);
+	of[n] = (struct fm_kernel_templates){.size = 8 * (uint32_t)l->words, .pointer = pointer[n]};
+	for (unsigned i = 0; i < l->words && of[n].n < 8; i += 3)
+		pointer[n][of[n].n++] = (struct fm_template){.at = 8 * i,
+			.form = memo ? FM_FORM_MEMO : FM_FORM_LINEAR,
+			.from = {.den = 1},
+			.bytes = {.num = 4096,
+				.den = 1,
+				.n = 3,
+				.of = {{FM_OPERAND_GRID, 0}, {FM_OPERAND_BLOCK, 0},
+					{FM_OPERAND_U32, 8}}},
+			.n = memo ? 1 : 0,
+			.memo = &seen[n][of[n].n]};
+	for (unsigned i = 0; i < of[n].n; i++)
+		seen[n][i] = (struct fm_memo){fm_launch_key(&of[n], &as), 1, &span};
+	if (fm_predict_bind(&predict, l, &of[n], &layout))
+		abort();
+}
+
 static char table[FM_TOUCH_TABLE];
 
 static void look(struct launch *l)
@@ -106,6 +155,21 @@ static void row(const char *what, void (*fn)(struct launch *l), void (*other)(st
 	printf("%-32s %8.1f ns, copied %8.1f ns, ratio %5.2f\n", what, it, copied, it / copied);
 }
 
+static void template_rows(struct launch *l, const char *what, bool one, double seconds)
+{
+	static const char *const by[] = {"products", "memos"};
+
+	for (unsigned memo = 0; memo < 2; memo++) {
+		double it, whole;
+
+		templates(l, one, memo);
+		it = measure(name_parts, l, seconds);
+		whole = measure(name, l, seconds);
+		printf("%-22s by %-8s %7.1f ns, without %7.1f ns, more   %7.1f ns\n", what,
+			by[memo], it, whole, it - whole);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {{"seconds", required_argument, NULL, 's'}, {0}};
@@ -125,11 +189,14 @@ int main(int argc, char **argv)
 		fm_touch_block(&touch, i * (PAGES / BLOCKS), PAGES / BLOCKS);
 	make(&l, 4, false);
 	row("launch of 4 parameters", name, copy, &l, seconds);
+	template_rows(&l, "launch of 4 parameters", false, seconds);
 	make(&l, 40, false);
 	row("launch of 40 parameters", name, copy, &l, seconds);
+	template_rows(&l, "launch of 40 params.", false, seconds);
 	make(&l, 512, true);
 	l.params[0] = l.word;
 	row("launch of a struct of 4 KiB", name, copy, &l, seconds);
+	template_rows(&l, "struct of 4 KiB", true, seconds);
 	l.words = 128;
 	row("copy of 1 KiB to the device", look, copy_table, &l, seconds);
 	l.words = FM_TOUCH_TABLE / 8;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * usage: bench_cuda_memory MIB BLOCK   (script/memory-bench runs it)
+ * usage: bench_cuda_memory MIB BLOCK [USED]   (script/memory-bench runs it)
  * Takes so many MiB of the device in blocks of BLOCK MiB, fills them, says "ready"; then answers
  * lines: "check" with "right" or "wrong N" (of all words), "busy" with "busy" (it reads all of its
  * memory again and again), "idle" with "idle N" (GiB that it has read). "decode FROM TO" (ns of the
  * monotonic clock) with "decode TOKENS WAIT": a token reads all of its memory once, and is waited
- * for, as a decoder does with its weights; WAIT ms was the longest time from one to the next.
+ * for, as a decoder does with its weights; WAIT ms was the longest time from one to the next. With
+ * USED it reads only so many percent of its memory, by kernels of a sixteenth of a block at most.
  */
 #include "cuda_driver.h"
 #include <stdatomic.h>
@@ -36,11 +37,11 @@ static const char read_ptx[] =
 	"add.u64 %rd2, %rd2, %rd3;\nbra again;\n"
 	"done: setp.eq.u32 %p, %r9, 305419897;\n@%p st.global.u32 [%rd0], %r9;\nret;\n}\n";
 
-enum { BLOCKS_MOST = 4096 };
+enum { PARTS_MOST = 4096, PART_MOST = 512 };
 static struct {
-	unsigned long long at[BLOCKS_MOST];
-	int n;
-	size_t block;
+	unsigned long long at[PARTS_MOST]; /* of blocks: a kernel reads one */
+	int n, used;
+	size_t part;
 	void *kernel_read; /* NULL: this driver has no kernel of that name; it spins */
 	stream s;
 	uint32_t *seen; /* of the host */
@@ -52,9 +53,9 @@ static uint32_t word_of(int i)
 }
 
 /* False: this driver cannot run such a kernel. */
-static bool read_block(int i)
+static bool read_part(int i)
 {
-	uint64_t n = w.block / 16;
+	uint64_t n = w.part / 16;
 	void *params[] = {&w.at[i], &n};
 
 	if (w.kernel_read)
@@ -64,7 +65,7 @@ static bool read_block(int i)
 	return true;
 }
 
-static void take(size_t mib, size_t block_mib)
+static void find_more(void)
 {
 	void *lib = dlopen("libcuda.so.1", RTLD_NOW), *module;
 
@@ -76,16 +77,36 @@ static void take(size_t mib, size_t block_mib)
 	if (!cu.cuModuleLoadData(&module, read_ptx) &&
 		cu.cuModuleGetFunction(&w.kernel_read, module, "read_all"))
 		w.kernel_read = NULL;
-	w.block = block_mib << 20;
 	CU(cuStreamCreate(&w.s, 1));
-	if (more.cuMemHostAlloc((void **)&w.seen, w.block, 0))
+}
+
+/* MiB: a whole number of them is a block. */
+static size_t part_of(size_t block, size_t most)
+{
+	size_t part = block < most ? block : most;
+
+	part = part ? part : 1;
+	while (block % part)
+		part--;
+	return part;
+}
+
+static void take(size_t mib, size_t block, size_t part)
+{
+	unsigned long long at;
+
+	w.part = part << 20;
+	if (more.cuMemHostAlloc((void **)&w.seen, w.part, 0))
 		die("no memory of the host", 0);
-	for (; (size_t)w.n * block_mib < mib && w.n < BLOCKS_MOST; w.n++) {
-		CU(cuMemAlloc_v2(&w.at[w.n], w.block));
-		if (more.cuMemsetD32Async(w.at[w.n], word_of(w.n), w.block / 4, w.s))
-			die("a fill failed", 0);
+	for (size_t had = 0; had < mib && w.n < PARTS_MOST; had += block) {
+		CU(cuMemAlloc_v2(&at, block << 20));
+		for (size_t k = 0; k < block / part && w.n < PARTS_MOST; k++, w.n++) {
+			w.at[w.n] = at + k * w.part;
+			if (more.cuMemsetD32Async(w.at[w.n], word_of(w.n), w.part / 4, w.s))
+				die("a fill failed", 0);
+		}
 	}
-	if (!read_block(0))
+	if (!read_part(0))
 		w.kernel_read = NULL;
 	CU(cuStreamSynchronize(w.s));
 }
@@ -95,10 +116,10 @@ static long wrong_words(void)
 	long wrong = 0;
 
 	for (int i = 0; i < w.n; i++) {
-		if (more.cuMemcpyDtoHAsync_v2(w.seen, w.at[i], w.block, w.s))
+		if (more.cuMemcpyDtoHAsync_v2(w.seen, w.at[i], w.part, w.s))
 			die("a copy failed", 0);
 		CU(cuStreamSynchronize(w.s));
-		for (size_t k = 0; k < w.block / 4; k++)
+		for (size_t k = 0; k < w.part / 4; k++)
 			wrong += w.seen[k] != word_of(i);
 	}
 	return wrong;
@@ -121,9 +142,9 @@ static void *read_on(void *arg)
 	for (uint64_t k = 0; atomic_load(&busy.on); k++) {
 		if (k >= 4) {
 			CU(cuEventSynchronize(ends[k & 3]));
-			busy.gib += (double)w.block / (1 << 30);
+			busy.gib += (double)w.part / (1 << 30);
 		}
-		if (!read_block((int)(k % (uint64_t)w.n)))
+		if (!read_part((int)(k % (uint64_t)w.used)))
 			die("a launch failed", 0);
 		CU(cuEventRecord(ends[k & 3], w.s));
 	}
@@ -146,8 +167,8 @@ static void decode(uint64_t from, uint64_t to)
 	while ((now = now_ns()) < from)
 		usleep(200);
 	for (; now < to; last = now) {
-		for (int i = 0; i < w.n; i++)
-			if (!read_block(i))
+		for (int i = 0; i < w.used; i++)
+			if (!read_part(i))
 				die("a launch failed", 0);
 		CU(cuStreamSynchronize(w.s));
 		now = now_ns();
@@ -187,15 +208,21 @@ static void answer(const char *line)
 int main(int argc, char **argv)
 {
 	char line[64];
+	int n[3] = {0, 0, 100};
 
-	if (argc != 3 || atoi(argv[1]) < 1 || atoi(argv[2]) < 1) {
-		fprintf(stderr, "usage: bench_cuda_memory MIB BLOCK\n");
+	for (int i = 1; i < argc && i < 4; i++)
+		n[i - 1] = atoi(argv[i]);
+	if (argc < 3 || argc > 4 || n[0] < 1 || n[1] < 1 || n[2] < 1 || n[2] > 100) {
+		fprintf(stderr, "usage: bench_cuda_memory MIB BLOCK [USED]\n");
 		return 2;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	open_device();
 	CU(cuDevicePrimaryCtxRetain(&current, 0));
-	take((size_t)atoi(argv[1]), (size_t)atoi(argv[2]));
+	find_more();
+	take((size_t)n[0], (size_t)n[1],
+		part_of((size_t)n[1], argc == 4 ? (size_t)n[1] / 16 : PART_MOST));
+	w.used = (w.n * n[2] + 99) / 100;
 	puts("ready");
 	while (fgets(line, sizeof(line), stdin))
 		answer(line);

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """PyTorch programs for script/lib/memory_rows.py; each ends with its input:
-  torch_memory.py train bert|resnet [BATCH]   answers "steps N" with their losses and how long they took. The steps of two such
-                                              programs are the same, bit for bit
+  torch_memory.py train bert|resnet [BATCH [GIB]]   answers "steps N" with their losses and how long they took. The steps of two such
+                                              programs are the same, bit for bit. BATCH 0: as many as GIB have room for
   torch_memory.py serve GIB SEED              a language model of so many GiB with random weights (transformers' Llama, where that
                                               is installed); answers "ask PROMPT N" with N tokens, and how long the first and
                                               all of them took
-Both say "ready" and, in MiB, what they have of the device."""
+Both say "ready" and, in MiB, what they have of the device; then the batch."""
 import json
 import os
 import random
@@ -128,8 +128,25 @@ class ResNet:
             return F.cross_entropy(self.model(self.x).float(), self.y)
 
 
+def batch_of(what, gib):
+    """How many have room, by what two small batches need."""
+    few, more = (needs(what, n) for n in (4, 8))
+    return max(4, int(4 + (gib * (1 << 30) - few) / max((more - few) / 4, 1)))
+
+
+def needs(what, batch):
+    trainer = Trainer(what, batch)
+    torch.cuda.synchronize()
+    had = torch.cuda.max_memory_reserved()
+    del trainer
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    return had
+
+
 class Trainer:
     def __init__(self, what, batch):
+        self.batch = batch
         torch.manual_seed(1)
         torch.backends.cudnn.benchmark = False
         torch.backends.cudnn.deterministic = True
@@ -152,12 +169,13 @@ class Trainer:
 
 def main():
     if sys.argv[1] == "train":
-        program = Trainer(sys.argv[2], int(sys.argv[3]) if len(sys.argv) > 3 else BATCH[sys.argv[2]])
+        batch = int(sys.argv[3]) if len(sys.argv) > 3 else BATCH[sys.argv[2]]
+        program = Trainer(sys.argv[2], batch or batch_of(sys.argv[2], float(sys.argv[4])))
     else:
         program = Server(float(sys.argv[2]), int(sys.argv[3]))
         program.ask(0, 2)
     torch.cuda.synchronize()
-    print(f"ready {torch.cuda.max_memory_reserved() >> 20}", flush=True)
+    print(f"ready {torch.cuda.max_memory_reserved() >> 20} {getattr(program, 'batch', 0)}", flush=True)
     for line in sys.stdin:
         what, *numbers = line.split()
         call = {"steps": getattr(program, "steps", None), "ask": getattr(program, "ask", None)}[what]

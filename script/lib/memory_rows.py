@@ -83,6 +83,7 @@ class Rows:
         said = self.m.answer(p, "torch_memory.py").split()
         if said[0] != "ready":
             raise self.m.Failed(f"torch_memory.py said {said}")
+        self.batch = int(said[2]) if len(said) > 2 else 0
         return p, int(said[1]) * MIB
 
     @staticmethod
@@ -230,17 +231,18 @@ class Rows:
               f"{copy_ms:.0f}: {max(firsts) / copy_ms:.2f}x; asked for: 1.3x")
 
     def train(self):
-        kinds, alone, need, steps = ("bert", "resnet"), {}, {}, {}
+        kinds, alone, need, steps, batch = ("bert", "resnet"), {}, {}, {}, {}
         for kind in kinds:
             with contextlib.ExitStack() as stack:
-                p, need[kind] = self.torch(stack, ["train", kind])
+                p, need[kind] = self.torch(stack, ["train", kind, 0, 0.9 * self.bench.args.gib])
+                batch[kind] = self.batch
                 trial = self.ask(p, "steps 4")
                 steps[kind] = max(8, int(SECONDS / 2 / (trial["s"] / 4)))
                 alone[kind] = self.ask(p, f"steps {steps[kind]}")
         with contextlib.ExitStack() as stack:
             room = int(max(need.values()) * 1.1)
             self.ballast(stack, room + 2 * TORCH_CONTEXT)
-            programs = {k: self.torch(stack, ["train", k], ["--memory", "--group", k])[0] for k in kinds}
+            programs = {k: self.torch(stack, ["train", k, batch[k]], ["--memory", "--group", k])[0] for k in kinds}
             for kind, p in programs.items():
                 self.ask(p, "steps 4")
             begin = time.monotonic()
@@ -249,7 +251,8 @@ class Rows:
             said = {kind: json.loads(self.m.answer(p, kind)) for kind, p in programs.items()}
             wall = time.monotonic() - begin
         equal = all(said[k]["losses"] == alone[k]["losses"] for k in kinds)
-        print(f"train     BERT ({need['bert'] / GIB:.1f} GiB) beside ResNet-50 ({need['resnet'] / GIB:.1f}) where {room / GIB:.1f} are: "
+        print(f"train     BERT ({need['bert'] / GIB:.1f} GiB, batches of {batch['bert']}) beside ResNet-50 ({need['resnet'] / GIB:.1f}, "
+              f"{batch['resnet']}) where {room / GIB:.1f} are: "
               f"{100 * sum(alone[k]['s'] for k in kinds) / wall:.1f} % of what they do one after the other; losses "
               f"{'equal' if equal else 'DIFFER'}; asked for: 72 %, equal")
         if not equal:
@@ -298,9 +301,8 @@ def rows(m):
     def row(name):
         def run(bench):
             if name in BY_TORCH and not has_torch():
-                print(f"{name:9} not measured: no PyTorch")
-            else:
-                getattr(Rows(m, bench), name)()
+                raise m.NotMeasured("no PyTorch")
+            getattr(Rows(m, bench), name)()
 
         return run
 

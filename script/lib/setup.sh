@@ -9,10 +9,10 @@ cd "$ROOT" || exit
 # shellcheck disable=SC2034
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libsystemd-dev libinih-dev libjansson-dev libmicrohttpd-dev
     libncurses-dev liblz4-dev libzstd-dev systemtap-sdt-dev libcmocka-dev opencl-headers ocl-icd-opencl-dev
-    pocl-opencl-icd python3-minimal)
+    libvulkan-dev pocl-opencl-icd g++ liboclgrind-dev python3-minimal)
 # shellcheck disable=SC2034
-TEST_PACKAGES=(git clang clang-format libclang-rt-dev llvm g++ shellcheck man-db valgrind python3 python3-pyopencl
-    python3-numpy clinfo clpeak hashcat ffmpeg clblast-tests systemd prometheus tmux
+TEST_PACKAGES=(git clang clang-format libclang-rt-dev llvm oclgrind shellcheck man-db valgrind python3 python3-pyopencl
+    python3-numpy clinfo clpeak hashcat ffmpeg clblast-tests mesa-vulkan-drivers vulkan-validationlayers systemd prometheus tmux
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user
     musl-tools libc6-i386)
 

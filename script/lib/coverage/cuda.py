@@ -24,7 +24,7 @@ LEFT_ALONE = [
     ("may wait in the driver for the other end of an EGL stream: it would count as work on the device meanwhile",
      "cuEGLStream*"),
     ("memory of the host; which devices may use memory, and how: on no stream; some wait for the device",
-     "cuMemAllocHost* cuMemAdvise* cuMulticastCreate cuMulticastAddDevice cuMulticastUnbind "
+     "cuMemAllocHost* cuMemAdvise* cuMulticastCreate cuMulticastAddDevice "
      "cuFlushGPUDirectRDMAWrites cuCtxResetPersistingL2Cache "
      "cuGLRegisterBufferObject cuGLUnregisterBufferObject"),
     ("notices for the program, not work",
@@ -49,7 +49,7 @@ DEFINES = ("-D__CUDA_API_VERSION_INTERNAL",)
 TYPEDEFS = "cudaTypedefs.h", "cudaGLTypedefs.h", "cudaVDPAUTypedefs.h"
 ELSEWHERE = "GL/gl.h", "EGL/egl.h", "EGL/eglext.h"  # is what they include, and need not be there
 
-# What the headers have by other names than src/api/cuda/shim/types.h, and of what they include.
+# What the headers have by other names than src/api/cuda/core/types.h, and of what they include.
 TYPES = """
 typedef unsigned GLuint, GLenum;
 typedef uint32_t VdpDevice, VdpVideoSurface, VdpOutputSurface;
@@ -158,7 +158,8 @@ def page(calls):
              "## Followed", "", "The shim has its own function around the driver's.", "", *rows(followed), "",
              "## Memory", "", "Counted by kind, and held to a limit where there is one; the driver makes all of it.", "",
              *rows(memory), "",
-             "## Code", "", "Followed where images are rewritten (`cuda-images.md`); elsewhere straight to the driver.", "",
+             "## Code", "", "Followed where images are rewritten (`cuda-images.md`), or memory is managed; elsewhere straight to the driver, but for",
+             "what loads code, which waits for room on the device (`memory.md`).", "",
              *rows(code), "",
              "## Left alone", "",
              "Straight to the driver. `*` stands for any further letters, in names that are not above.", "",

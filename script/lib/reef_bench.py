@@ -1,0 +1,198 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs contrib/torch-server in its modes, and asks it by `fermata-lab bench`; see script/reef-bench."""
+import argparse
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+SERVER = os.path.join(SOURCE, "contrib", "torch-server", "server.py")
+MODES = ("sequential", "streams", "priority-streams", "orion", "level2", "guardian")
+UNDER_FERMATA = ("level2", "guardian", "pad")
+WORKLOADS = ("a", "b", "c", "d", "e", "real")
+START_S, END_S, ALONE_S = 300, 60, 1.5
+LOOK = "import torch; assert torch.cuda.is_available(); print(torch.cuda.get_device_name())"
+
+
+class Failed(Exception):
+    pass
+
+
+def kind(name):
+    """The network of a model."""
+    return name.rpartition("_")[0]
+
+
+class Server:
+    """One in a mode, with these models."""
+
+    def __init__(self, args, stack, mode, models):
+        command = [sys.executable, SERVER, "--port", "0", "--mode", mode, "--queue", "1024", "--load", ",".join(sorted(models))]
+        command += ["--half"] if args.half else []
+        if mode in UNDER_FERMATA:
+            command = [os.path.join(args.build, "bin", "fermata"), "run", "--local", "fixed-priority", "--", *command]
+        env = {**{k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}, "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
+        log = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))
+        self.args, self.p = args, subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
+        stack.callback(self.end)
+        said = self.p.stdout.readline() if select.select([self.p.stdout], [], [], START_S)[0] else ""
+        if not said.startswith("listening at "):
+            self.p.kill()
+            self.p.wait()
+            log.seek(0)
+            raise Failed(f"the server in mode {mode} does not start: {log.read().strip()[-300:]}")
+        self.url = said.split()[-1]
+
+    def end(self):
+        if self.p.poll() is None:
+            self.p.send_signal(signal.SIGTERM)
+        try:
+            self.p.communicate(timeout=END_S)
+        except subprocess.TimeoutExpired:
+            self.p.kill()
+            self.p.communicate()
+
+    def bench(self, workload, seconds):
+        """The tasks of a run."""
+        with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="fermata-reef-") as f:
+            json.dump({**workload, "time": seconds}, f)
+            f.flush()
+            r = subprocess.run([os.path.join(self.args.build, "bin", "fermata-lab"), "bench", "--driver", f"kserve:{self.url}", "--json",
+                                "--warm-up", "5", "--alone", "5", f.name], capture_output=True, text=True,
+                               timeout=seconds + START_S, check=False)
+        if not r.stdout:
+            raise Failed(r.stderr.strip()[-300:])
+        tasks = json.loads(r.stdout)["runs"][0]["tasks"]
+        for t in tasks:
+            if t["failed"]:
+                raise Failed(f"{t['id']}: {t['failed']}")
+        return tasks
+
+
+def measure_alone(server, kinds):
+    """Mean and P99 of each network's requests one after the other, us."""
+    alone = {}
+    for name in kinds:
+        client = {"id": name, "load": {"type": "continuous"}, "client": {"name": name, "model_name": f"{name}_rt"}}
+        (task,) = server.bench({"tasks": [client]}, min(ALONE_S, server.args.seconds))
+        latency = task["latency_us"]
+        if not latency["count"]:
+            raise Failed(f"{name} answers nothing in time")
+        alone[name] = {"mean_us": latency["mean"], "p99_us": latency["p99"]}
+    return alone
+
+
+def concrete(workload, alone):
+    """With rates in requests a second, which are then the same in all modes."""
+    tasks = []
+    for t in workload["tasks"]:
+        load = dict(t["load"])
+        if "rate_fraction" in load:
+            load["frequency"] = load.pop("rate_fraction") * 1e6 / alone[kind(t["id"])]["mean_us"]
+        tasks.append({**t, "load": load})
+    return {**workload, "tasks": tasks}
+
+
+def row(tasks, alone):
+    """Of real-time clients, to alone; and what all did, in units of what each can do alone."""
+    urgent = [t for t in tasks if t["id"].endswith("_rt") and t["latency_us"]["count"]]
+    if not urgent:
+        raise Failed("no real-time request was served")
+    means = [t["latency_us"]["mean"] / alone[kind(t["id"])]["mean_us"] for t in urgent]
+    p99s = [t["latency_us"]["p99"] / alone[kind(t["id"])]["p99_us"] for t in urgent]
+    did = {t["id"]: t["throughput_hz"] * alone[kind(t["id"])]["mean_us"] / 1e6 for t in tasks}
+    return {"mean": sum(means) / len(means), "p99": max(p99s), "worst": max(means),
+            "waiting": sum(t["waiting"] for t in urgent), "throughput": sum(did.values()),
+            "best_effort": sum(v for k, v in did.items() if k.endswith("_be")), "tasks": {t["id"]: {
+                "mean_us": t["latency_us"]["mean"], "p99_us": t["latency_us"]["p99"], "throughput_hz": t["throughput_hz"]} for t in tasks}}
+
+
+def show(which, rows, out=sys.stdout):
+    base = rows.get("sequential", {}).get("throughput")
+    print(f"\nDISB {which.upper():<14} RT MEAN    WORST   RT P99   WAITING  THROUGHPUT  TO SEQUENTIAL  BEST EFFORT", file=out)
+    for mode, r in rows.items():
+        if "failed" in r:
+            print(f"{mode:<17} {r['failed']}", file=out)
+            continue
+        to = f"{r['throughput'] / base:.2f}x" if base else "-"
+        print(f"{mode:<17} {r['mean']:>7.3f}x {r['worst']:>7.3f}x {r['p99']:>7.2f}x {r['waiting']:>9} {r['throughput']:>11.2f} {to:>14} "
+              f"{r['best_effort']:>12.2f}", file=out, flush=True)
+
+
+def in_mode(args, mode, workloads, results, models):
+    """All workloads; where something fails, the others go on."""
+    try:
+        with contextlib.ExitStack() as stack:
+            server = Server(args, stack, mode, models)
+            if not results["alone"]:
+                results["alone"] = measure_alone(server, sorted({kind(m) for m in models}))
+            for which, workload in workloads.items():
+                try:
+                    run = row(server.bench(concrete(workload, results["alone"]), args.seconds), results["alone"])
+                except (Failed, subprocess.TimeoutExpired) as e:
+                    run = {"failed": str(e)}
+                results["runs"][which][mode] = run
+                print(f"{which} {mode}: {run.get('failed', 'measured')}", file=sys.stderr, flush=True)
+    except Failed as e:
+        for which in workloads:
+            results["runs"][which].setdefault(mode, {"failed": str(e)})
+
+
+def listed(known):
+    def read(text):
+        names = text.split(",")
+        if set(names) - set(known):
+            raise argparse.ArgumentTypeError(f"each is one of {', '.join(known)}")
+        return names
+
+    return read
+
+
+def arguments(argv):
+    p = argparse.ArgumentParser()
+    p.add_argument("--build", required=True)
+    p.add_argument("--seconds", type=float, default=5)
+    p.add_argument("--modes", type=listed((*MODES, "pad")), default=list(MODES))
+    p.add_argument("--workloads", type=listed(WORKLOADS), default=list(WORKLOADS[:5]))
+    p.add_argument("--half", action="store_true")
+    p.add_argument("--json")
+    return p.parse_args(argv)
+
+
+def main(argv):
+    args = arguments(argv)
+    looked = subprocess.run([sys.executable, "-c", LOOK], capture_output=True, text=True, check=False)
+    if looked.returncode:
+        print("reef-bench: there is no PyTorch with a GPU here", file=sys.stderr)
+        return 77
+    workloads = {}
+    for which in args.workloads:
+        with open(os.path.join(SOURCE, "examples", "bench", f"disb-{which}.json"), encoding="ascii") as f:
+            workloads[which] = json.load(f)
+    models = {t["id"] for w in workloads.values() for t in w["tasks"]}
+    models |= {f"{kind(m)}_rt" for m in models}  # each is measured alone
+    # Alone is measured in the first mode in which nothing is between a model and the device.
+    modes = sorted(args.modes, key=lambda m: m != "streams")
+    results = {"device": looked.stdout.strip(), "seconds": args.seconds, "half": args.half, "alone": {},
+               "runs": {which: {} for which in workloads}}
+    for mode in modes:
+        in_mode(args, mode, workloads, results, models)
+    print(f"{results['device']}, {args.seconds:g} s a run; alone, mean and P99: " + "; ".join(
+        f"{name} {a['mean_us'] / 1e3:.2f} and {a['p99_us'] / 1e3:.2f} ms" for name, a in results["alone"].items()))
+    for which in workloads:
+        results["runs"][which] = {m: results["runs"][which][m] for m in args.modes if m in results["runs"][which]}
+        show(which, results["runs"][which])
+    if args.json:
+        with open(args.json, "w", encoding="ascii") as f:
+            json.dump(results, f, indent=1)
+    return int(any("failed" in r for rows in results["runs"].values() for r in rows.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
