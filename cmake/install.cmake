@@ -48,6 +48,10 @@ install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md
     DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs ${PROJECT_SOURCE_DIR}/examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# The module for Python, for pip.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/python DESTINATION ${CMAKE_INSTALL_DATADIR}/fermata
+    PATTERN __pycache__ EXCLUDE)
+
 # bash looks for a file by the command's name; one file completes both programs.
 foreach(program fermata fermata-lab)
     install(FILES ${PROJECT_SOURCE_DIR}/contrib/completion/fermata RENAME ${program}

@@ -125,7 +125,13 @@ struct fm_cuda_binding {
 	unsigned level;    /* deepest level of preemption to use; 0: the deepest possible */
 	fm_cuda_callback *preempted, *resumed; /* may be NULL */
 	void *ctx;                             /* argument of the callbacks */
+	/* The group's hint `pad` (<fermata/hint.h>): on how many multiprocessors it goes on while a
+	 * more urgent group of this process has the device: 8, 16, ... 64, or FM_PAD_AUTO,
+	 * FM_PAD_AUTO_AT(5). 0: leave it as it is; FM_CUDA_PAD_NEVER: on none. A program that was
+	 * compiled without this member leaves it as it is. */
+	int32_t pad;
 };
+#define FM_CUDA_PAD_NEVER INT32_MIN
 FM_CUDA_API int fm_cuda_bind(struct CUstream_st *stream, const struct fm_cuda_binding *binding);
 /* Returns the stream to the process's own group, without callbacks. -ENOENT: the stream is not
  * bound. -EBUSY: as above. */

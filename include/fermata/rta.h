@@ -220,6 +220,55 @@ int fm_gedf_analyze(const struct fm_gedf_task *task, size_t tasks, uint32_t cpus
 int fm_gedf_schedulable(const struct fm_gedf_task *task, size_t tasks, uint32_t cpus,
 	enum fm_gedf_charge charge, bool *schedulable);
 
+/* Likewise for tasks of a device that order themselves, by EDF on `slots` (<fermata/gpu_sched.h>).
+ * A job is cut into chunks of at most `chunk`, which are not stopped; `decision` is charged before
+ * each, and to each job one chunk of a task with a later deadline (docs/analysis.md). -EINVAL: no
+ * slots, or more than FM_GEDF_CPUS; a chunk that is not positive; a negative time. -EOVERFLOW. */
+struct fm_gedf_gpu {
+	uint32_t slots;
+	int64_t chunk, decision;
+};
+int fm_gedf_gpu_schedulable(const struct fm_gedf_task *task, size_t tasks,
+	const struct fm_gedf_gpu *gpu, bool *schedulable);
+
+/*
+ * The same for one set of such tasks, whose jobs are cut into equal chunks, with costs that were
+ * measured, and what is charged to each task. A chunk's end may have to wait for a decision that is
+ * under way before the next one, its own, is made. So two are charged for each chunk; of a job's
+ * the first is its start. A task without a deadline is only waited for.
+ */
+struct fm_gedf_gpu_task {
+	int64_t time;             /* of the device, for a job */
+	int64_t period, deadline; /* deadline <= period; both 0: none */
+	uint32_t chunks;          /* 0: 1 */
+};
+
+struct fm_gedf_gpu_costs {
+	uint32_t slots;
+	int64_t decision; /* from a chunk's end to the next one's begin */
+	int64_t start; /* from a release, where nothing runs, to the begin; counts as the decision
+			* where it is less */
+};
+
+struct fm_gedf_gpu_charge {
+	int64_t decisions; /* of a job, the start among them: two for each chunk */
+	int64_t overhead;  /* their time */
+	size_t blocker;    /* whose chunk its jobs may have to wait for; FM_RTA_NONE */
+	int64_t blocking;  /* that chunk, the decision to run it, and the one after it */
+	int64_t cost;      /* time, overhead, and on several slots `slots` times blocking */
+	/* Parts in FM_RTA_ONE, rounded up: what its jobs and, on one slot, those with deadlines
+	 * that are no longer, take of the time up to the deadline. 0: it has no deadline. */
+	int64_t load;
+	bool meets; /* it is shown to; true where there is no deadline */
+};
+
+/* `charge` has an element for each task. On several slots the tasks pass together, or none does.
+ * -EINVAL: no slots, or more than FM_GEDF_CPUS; a negative time; a deadline without a period, or
+ * beyond it. -EOVERFLOW, -ENOMEM. */
+int fm_gedf_gpu_analyze(const struct fm_gedf_gpu_task *task, size_t tasks,
+	const struct fm_gedf_gpu_costs *costs, struct fm_gedf_gpu_charge *charge,
+	bool *schedulable);
+
 /*
  * Random sets of tasks. The same seed gives the same set on every machine: integers throughout, no
  * C library's random numbers and no powers of floating point.

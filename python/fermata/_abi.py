@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The structures, constants and functions of <fermata/cuda.h>, <fermata/hint.h> and <fermata/memory.h>. A test compares them with
+the headers. And where the libraries are."""
+from __future__ import annotations
+
+import ctypes
+import enum
+import errno
+import os
+from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from typing import Any, Optional
+
+PRIORITY_KEEP = -(2**31)
+FOREVER = 2**64 - 1
+PAD_AUTO, PAD_DEVICE = -1, -2  # of the hint PAD
+
+
+def PAD_AUTO_AT(percent: int) -> int:
+    """A value of the hint PAD: as many multiprocessors as make more urgent work `percent` % longer at most, from 1 to 50."""
+    if not 1 <= percent <= 50:
+        raise OSError(errno.ERANGE, f"PAD_AUTO_AT({percent}): give 1 to 50")
+    return -100 - percent
+
+
+class Hint(enum.IntEnum):
+    """enum fm_hint. Times are nanoseconds, memory is bytes."""
+
+    PRIORITY = 0
+    WEIGHT = 1
+    SHARE = 2
+    DEADLINE = 3
+    PERIOD = 4
+    SLICE = 5
+    RUNTIME = 6
+    FOREGROUND = 7
+    LATENCY_NICE = 8
+    GANG = 9
+    LEVEL = 10
+    GUARD_FROM = 11
+    MEMORY_LIMIT = 12
+    MEMORY_REQUEST = 13
+    MEMORY_PIN = 14
+    IDLE_OUT = 15
+    PAD = 16
+
+
+class Priority(enum.IntEnum):
+    """FM_PRIORITY_*: a priority is any number from MIN to MAX; a larger one is more urgent."""
+
+    MIN = -255
+    LOW = -64
+    NORMAL = 0
+    HIGH = 64
+    REALTIME = 128
+    MAX = 255
+
+
+class Place(enum.IntEnum):
+    """enum fm_cuda_place: where a stream is made."""
+
+    WHOLE = 0
+    PARTITION = 1
+    REST = 2
+    BY_GROUP = 3
+
+
+class Use(enum.IntEnum):
+    """enum fm_memory_use: what is said of device memory."""
+
+    SOON = 0
+    COLD = 1
+    PIN = 2
+    UNPIN = 3
+
+
+Callback = ctypes.CFUNCTYPE(None, c_void_p, c_uint64, c_void_p)
+
+
+class Options(ctypes.Structure):
+    """struct fm_cuda_options"""
+
+    _fields_ = [("size", c_size_t), ("local_policy", c_char_p), ("guardian", c_bool), ("spin_ns", c_uint64)]
+
+
+class Binding(ctypes.Structure):
+    """struct fm_cuda_binding"""
+
+    _fields_ = [("size", c_size_t), ("group", c_char_p), ("priority", c_int32), ("level", c_uint), ("preempted", Callback),
+                ("resumed", Callback), ("ctx", c_void_p), ("pad", c_int32)]
+
+
+class Info(ctypes.Structure):
+    """struct fm_cuda_info"""
+
+    _fields_ = [("size", c_size_t), ("level", c_uint), ("levels", c_uint), ("submitted", c_uint64), ("completed", c_uint64),
+                ("device_ns", c_uint64), ("gates", c_uint64), ("preemptions", c_uint64), ("interrupts", c_uint64),
+                ("guarded", c_uint64), ("kernels", c_uint64), ("kernels_left", c_uint64), ("images_left", c_uint64),
+                ("bound", c_bool), ("suspended", c_bool), ("stalled", c_bool), ("scheduled", c_bool)]
+
+
+class MemoryStat(ctypes.Structure):
+    """struct fm_memory_stat"""
+
+    _fields_ = [("size", c_size_t), ("device", c_uint64), ("host", c_uint64), ("mapped", c_uint64), ("empty", c_uint64),
+                ("unmanaged", c_uint64), ("pinned", c_uint64)]
+
+
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "fm_cuda_init": (c_int, [POINTER(Options)]),
+    "fm_cuda_scheduled": (c_bool, []),
+    "fm_cuda_bind": (c_int, [c_void_p, POINTER(Binding)]),
+    "fm_cuda_unbind": (c_int, [c_void_p]),
+    "fm_cuda_hint": (c_int, [c_void_p, c_int, c_int64]),
+    "fm_cuda_suspend": (c_int, [c_void_p, c_bool, c_uint64]),
+    "fm_cuda_resume": (c_int, [c_void_p]),
+    "fm_cuda_query": (c_int, [c_void_p, POINTER(Info)]),
+    "fm_cuda_reserve": (c_int, [c_uint, POINTER(c_uint)]),
+    "fm_cuda_stream_create": (c_int, [POINTER(c_void_p), c_int, POINTER(Binding)]),
+    "fm_cuda_elastic_create": (c_int, [POINTER(c_void_p), c_uint64, POINTER(Binding)]),
+    "fm_cuda_elastic_stream": (c_int, [c_void_p, POINTER(c_void_p)]),
+    "fm_cuda_elastic_destroy": (c_int, [c_void_p]),
+    "fm_memory_want": (c_int, [c_void_p, c_size_t, c_int]),
+    "fm_memory_stat": (c_int, [c_void_p, c_size_t, POINTER(MemoryStat)]),
+}
+
+_found: dict[str, Any] = {}
+
+
+def _typed(library: ctypes.CDLL, name: str) -> Optional[Any]:
+    function = getattr(library, name, None)
+    if function is not None:
+        function.restype, function.argtypes = FUNCTIONS[name]
+    return function
+
+
+def _beside_the_shim() -> Optional[str]:
+    """libfermata.so of the installation, or the build, that the shim is of."""
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            path = line.rstrip("\n").partition("/")[2]
+            if os.path.basename(path) == "libfermata-cuda.so":
+                return os.path.join("/" + os.path.dirname(path), "libfermata.so.0")
+    return None
+
+
+def _in_libfermata(name: str) -> Optional[Any]:
+    for path in ("libfermata.so.0", _beside_the_shim()):
+        try:
+            return _typed(ctypes.CDLL(path), name) if path else None
+        except OSError:
+            continue
+    return None
+
+
+def find(name: str) -> Optional[Any]:
+    """A function of the shim that this process runs with, or of libfermata; None: there is none."""
+    if name not in _found:
+        function = _typed(ctypes.CDLL(None), name)
+        if function is None and name.startswith("fm_memory_") and find("fm_cuda_init") is not None:
+            function = _in_libfermata(name)
+        _found[name] = function
+    return _found[name]
+
+
+def call(name: str, *arguments: Any) -> int:
+    """What it returns: 0, or a negative errno, which is -ENOSYS where it is not there."""
+    function = find(name)
+    return -errno.ENOSYS if function is None else int(function(*arguments))
