@@ -3,6 +3,7 @@
 #include "fake.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct CUdevResourceDesc_st {
 	unsigned first, sms;
@@ -101,12 +102,16 @@ static CUgreenCtx find(CUgreenCtx green)
 	return NULL;
 }
 
+#define GREEN_US 10000
+/* It takes a while, and waits for what the context's streams then have to do, as the driver does.
+ */
 fm_cu_result cuGreenCtxCreate(
 	CUgreenCtx *green, CUdevResourceDesc desc, CUdevice dev, unsigned flags)
 {
 	fm_cu_result rc;
 	CUgreenCtx g;
 
+	usleep(GREEN_US);
 	FK_TRY(fk_enter());
 	rc = fk_device(green, dev);
 	if (!rc && (!desc || flags != CU_GREEN_DEFAULT_STREAM))
@@ -123,6 +128,8 @@ fm_cu_result cuGreenCtxCreate(
 		rc = fk_ctx_revive(&g->ctx);
 		if (rc)
 			fk_primary_release(dev);
+		else
+			fk_wait_ctx(&fk.primary[dev]);
 	}
 	if (rc)
 		free(g);

@@ -4,6 +4,7 @@
 #include "guard_program.h"
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #define K 16u
 
@@ -12,26 +13,42 @@ enum { CONTROL = 1, AGAIN, PAD }; /* streams of ours, in the order in which they
 static struct {
 	unsigned greens; /* made */
 	int fails;       /* with this */
-	bool asks;       /* as the queue's slot says */
+	_Atomic bool waits;
+	bool asks; /* as the queue's slot says */
 	unsigned padded, alone, passed;
 } t;
 
-static int make_green(struct fm_cu_queue *q, unsigned k, CUgreenCtx *green, unsigned *all)
+static int make_green(CUcontext base, unsigned k, CUgreenCtx *green, unsigned *all)
 {
 	if (t.fails)
 		return t.fails;
+	while (atomic_load(&t.waits))
+		usleep(100);
 	t.greens++;
 	*green = (CUgreenCtx)48;
 	*all = 132;
 	return 0;
 }
 
-static const char *prepare(unsigned k)
+static const char *prepare_once(unsigned k)
 {
 	const char *why = NULL;
 	int rc = ops->guardian.pad_ready(&p.q, k, &why);
 
 	assert_true(!rc == !why);
+	return why;
+}
+
+/* A thread makes it meanwhile. */
+static const char *prepare(unsigned k)
+{
+	const char *why = prepare_once(k);
+
+	for (unsigned i = 0; why && !strcmp(why, "not ready yet"); i++) {
+		assert_true(i < 100000);
+		usleep(100);
+		why = prepare_once(k);
+	}
 	return why;
 }
 
@@ -646,7 +663,7 @@ static void test_reasons(void **state)
 	assert_null(prepare(24));
 	assert_int_equal(ops->guardian.pad_of(&p.q), 132);
 	assert_true(fm_cu_stop_begin(g->turnstile));
-	assert_string_equal(prepare(8), "not ready yet");
+	assert_string_equal(prepare_once(8), "not ready yet");
 	fm_cu_stop_end(g->turnstile);
 	dev.no_green = true;
 	assert_string_equal(prepare(8), "the driver fails");
@@ -655,6 +672,28 @@ static void test_reasons(void **state)
 	finish();
 	stop();
 	assert_int_equal(fm_cu_pads(), 0);
+}
+
+/* The driver makes a green context only when the gate is open, and the one who would open it asks.
+ */
+static void test_the_driver_waits(void **state)
+{
+	begin(13);
+	atomic_store(&t.waits, true);
+	for (unsigned i = 0; i < 20; i++) {
+		assert_string_equal(prepare_once(24), "not ready yet");
+		usleep(1000);
+	}
+	atomic_store(&t.waits, false);
+	assert_null(prepare(24));
+	assert_int_equal(t.greens, 2);
+	atomic_store(&t.waits, true);
+	assert_string_equal(prepare_once(32), "not ready yet");
+	atomic_store(&t.waits, false);
+	fm_cu_context_ends(p.q.base);
+	assert_int_equal(t.greens, 3);
+	finish();
+	stop();
 }
 
 /* One queue at a time. */
@@ -721,7 +760,7 @@ static void test_is_made_of_what_is_left(void **state)
 	before = dev.stream[PAD].n;
 	assert_int_equal(pump_pad(), -ESTALE);
 	assert_int_equal(dev.stream[PAD].n, before);
-	assert_string_equal(prepare(K), "not ready yet");
+	assert_string_equal(prepare_once(K), "not ready yet");
 	finish();
 	assert_int_equal(t.greens, 1);
 	assert_null(prepare(K));
@@ -789,6 +828,7 @@ int main(void)
 		cmocka_unit_test(test_refused_in_the_pad),
 		cmocka_unit_test(test_fails_open),
 		cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_the_driver_waits),
 		cmocka_unit_test(test_one_at_a_time),
 		cmocka_unit_test(test_what_is_anothers_stays),
 		cmocka_unit_test(test_is_made_of_what_is_left),

@@ -509,6 +509,11 @@ void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUco
 		.owner = &fm_cu_inside};
 }
 
+void fm_cu_context_ends(CUcontext ctx)
+{
+	fm_cu_pads_await(ctx);
+}
+
 void fm_cu_context_gone(CUcontext ctx)
 {
 	fm_cu_reach_forget(ctx);

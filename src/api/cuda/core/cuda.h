@@ -78,10 +78,10 @@ struct fm_cu_queue {
 	/* How many launches that can be stopped may be between two gates; 0: as few as other
 	 * launches. NULL: likewise 0. */
 	unsigned (*max_unfenced)(struct fm_cu_queue *q);
-	/* Makes a green context of k multiprocessors of the device, in the queue's base context,
-	 * which is current, outside of partitions; *all: how many multiprocessors the device has.
+	/* Makes a green context of k multiprocessors of the device, in that base context, which is
+	 * current, outside of partitions; *all: how many multiprocessors the device has.
 	 * -EOPNOTSUPP; -ENOSPC; -EIO. NULL: there are no such. */
-	int (*pad_green)(struct fm_cu_queue *q, unsigned k, CUgreenCtx *green, unsigned *all);
+	int (*pad_green)(CUcontext base, unsigned k, CUgreenCtx *green, unsigned *all);
 
 	/* Within the module. */
 	struct fm_cu_turnstile *visited; /* under capture_lock */
@@ -152,6 +152,9 @@ void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUco
  * Without it there are no gates. */
 void fm_cu_queue_words(struct fm_cu_queue *q, void *map, size_t size);
 
+/* The context is about to end, and nothing of it is held or stopped: waits until no thread of ours
+ * is in the driver for it. */
+void fm_cu_context_ends(CUcontext ctx);
 /* The driver has ended the context. */
 void fm_cu_context_gone(CUcontext ctx);
 

@@ -39,6 +39,10 @@
  * and has less than ten times that left ends there. Larger: it runs on few multiprocessors for
  * longer than it has to. */
 #define FM_CU_MOVE_WORTH (400 * FM_US)
+/* [time] Between looks of a context's end whether a thread still makes its pad; and [bytes] of that
+ * thread's stack. */
+#define FM_CU_PAD_NAP   FM_MS
+#define FM_CU_PAD_STACK (256 * 1024)
 /* [time] A graph waits this long for what is stopped, to allocate memory, */
 #define FM_CU_GRAPH_MEMORY_MOST (100 * FM_MS)
 /* [time] and a new queue waits this long. After that it has no guard. */

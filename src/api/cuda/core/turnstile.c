@@ -124,6 +124,11 @@ void fm_cu_turnstile_over(void)
 	atomic_store(&over, true);
 }
 
+bool fm_cu_turnstile_is_over(void)
+{
+	return atomic_load(&over);
+}
+
 static bool stopped(struct fm_cu_turnstile *t)
 {
 	return atomic_load(&t->stops) && !atomic_load(&over);

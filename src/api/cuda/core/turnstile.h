@@ -23,6 +23,7 @@ struct fm_cu_settle *fm_cu_turnstile_settle(struct fm_cu_turnstile *t);
 void fm_cu_turnstile_forget(CUcontext ctx);
 void fm_cu_turnstile_fork_child(void);
 void fm_cu_turnstile_over(void);
+bool fm_cu_turnstile_is_over(void);
 
 /* A call that puts something into a stream. It may also wait, if a channel is full. So it begins a
  * little later while something is stopped, unless `anyway`. False: something is still stopped.

@@ -30,6 +30,7 @@ static void ends(CUcontext ctx)
 
 	fm_cuda_sets_context_ends(ctx);
 	fm_cuda_close_context(ctx);
+	fm_cu_context_ends(ctx);
 	fm_cuda_managed_context_ends(ctx);
 	if (gives_back)
 		fm_cuda_give_back(ctx);

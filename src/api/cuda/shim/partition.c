@@ -16,7 +16,7 @@
 #define SMS_MAX 1024
 
 static struct {
-	pthread_mutex_t lock; /* held over driver calls */
+	pthread_mutex_t lock; /* held over driver calls, but for those of pads */
 	struct fm_cu_green cu;
 	bool looked, there; /* whether its functions were looked for, and are there */
 	struct {
@@ -115,20 +115,24 @@ int fm_cuda_reserve(unsigned sms, unsigned *got)
 	return rc;
 }
 
-int fm_cuda_pad_green(struct fm_cu_queue *q, unsigned k, CUgreenCtx *green, unsigned *all)
+/* The driver may wait for the device, so the lock is not held then. What a partition has does not
+ * change while its context is there. */
+int fm_cuda_pad_green(CUcontext base, unsigned k, CUgreenCtx *green, unsigned *all)
 {
+	const struct fm_cu_partition *of = NULL;
 	CUcontext ctx;
 	CUdevice dev;
 	int rc = current(&dev, &ctx);
+	bool there;
 
-	if (rc || ctx != q->base)
+	if (rc || ctx != base)
 		return -EOPNOTSUPP;
 	pthread_mutex_lock(&parts.lock);
-	rc = !are_there() ? -EOPNOTSUPP
-			  : fm_cu_partition_part(green, &parts.cu, dev,
-				    parts.of[dev].ctx ? &parts.of[dev].p : NULL, k, all);
+	there = are_there();
+	if (parts.of[dev].ctx)
+		of = &parts.of[dev].p;
 	pthread_mutex_unlock(&parts.lock);
-	return rc;
+	return there ? fm_cu_partition_part(green, &parts.cu, dev, of, k, all) : -EOPNOTSUPP;
 }
 
 enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green)

@@ -200,7 +200,7 @@ void fm_cuda_server_fork_child(void);
 /* partition.c: functions of <fermata/cuda.h>. Where are the streams of a green context? */
 enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
 /* What fm_cu_queue.pad_green is: outside of the partition, if there is one. */
-int fm_cuda_pad_green(struct fm_cu_queue *q, unsigned k, CUgreenCtx *green, unsigned *all);
+int fm_cuda_pad_green(CUcontext base, unsigned k, CUgreenCtx *green, unsigned *all);
 /* The driver has ended the context. */
 void fm_cuda_partition_gone(CUcontext ctx);
 void fm_cuda_partition_fork_child(void);

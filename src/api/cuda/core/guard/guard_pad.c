@@ -17,10 +17,15 @@
  * All of it but the table of pads is under the XQueue's lock.
  */
 #include "guard_pad.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include "guard_internal.h"
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
 
 #define PADS  16
 #define SIZES (FM_CU_PAD_MOST / FM_CU_PAD_STEP)
@@ -35,13 +40,14 @@ const char *const fm_cu_pad_whys[FM_CU_PAD_WHYS] = {
 	[FM_CU_PAD_FAILED] = "the driver fails",
 };
 
-/* Green contexts last as long as their context; the stream is that of the present size. The agent
- * alone makes and changes pads; any thread may forget one. */
+/* Green contexts last as long as their context; the stream is that of the present size. One thread
+ * at a time makes or changes a pad, for the agent; any thread may forget one. */
 struct fm_cu_pad {
 	_Atomic(CUcontext) ctx; /* NULL: unused */
 	_Atomic unsigned k;     /* 0: it has no stream */
 	_Atomic(CUstream) stream;
 	_Atomic(struct fm_cu_guard *) user;
+	_Atomic bool making; /* a thread makes or changes it, and has what is not atomic */
 	CUgreenCtx green[SIZES];
 	_Atomic unsigned all;
 	unsigned refused;           /* this size, */
@@ -57,6 +63,15 @@ static struct fm_cu_pad *find(CUcontext ctx)
 {
 	for (unsigned i = 0; i < PADS; i++)
 		if (atomic_load(&pads[i].ctx) == ctx)
+			return &pads[i];
+	return NULL;
+}
+
+/* One whose context has ended may still be at work for it. */
+static struct fm_cu_pad *unused(void)
+{
+	for (unsigned i = 0; i < PADS; i++)
+		if (!atomic_load(&pads[i].ctx) && !atomic_load(&pads[i].making))
 			return &pads[i];
 	return NULL;
 }
@@ -80,6 +95,19 @@ unsigned fm_cu_pad_of(CUcontext ctx)
 
 /* --- making one --- */
 
+/*
+ * A driver that makes a green context waits for what the context's streams have to do, also behind
+ * closed gates. So the agent, on which it may depend that they open, leaves that to a thread.
+ */
+struct make {
+	struct fm_cu_pad *pad;
+	const struct fm_cu_driver *cu;
+	CUcontext base;
+	struct fm_cu_turnstile *turnstile;
+	int (*green)(CUcontext base, unsigned k, CUgreenCtx *green, unsigned *all);
+	unsigned k;
+};
+
 static bool lose_stream(struct fm_cu_pad *p)
 {
 	bool had = atomic_exchange(&p->k, 0);
@@ -97,17 +125,18 @@ static void drop_stream(const struct fm_cu_driver *cu, struct fm_cu_pad *p)
 		cu->stream_destroy(stream);
 }
 
-static enum fm_cu_pad_why make_green(struct fm_cu_queue *q, struct fm_cu_pad *p, unsigned k)
+static enum fm_cu_pad_why make_green(const struct make *m)
 {
-	CUgreenCtx *green = &p->green[k / FM_CU_PAD_STEP - 1];
+	struct fm_cu_pad *p = m->pad;
+	CUgreenCtx *green = &p->green[m->k / FM_CU_PAD_STEP - 1];
 	unsigned all = 0;
 	int rc;
 
 	if (*green)
 		return FM_CU_PAD_OK;
-	if (!q->pad_green || !q->cu->green_stream_create)
+	if (!m->green || !m->cu->green_stream_create)
 		return FM_CU_PAD_NO_GREEN;
-	rc = q->pad_green(q, k, green, &all);
+	rc = m->green(m->base, m->k, green, &all);
 	if (rc)
 		*green = NULL;
 	else
@@ -120,10 +149,11 @@ static enum fm_cu_pad_why make_green(struct fm_cu_queue *q, struct fm_cu_pad *p,
 
 /* What the program has on the device goes first. A stream of another context cannot run its
  * kernels. */
-static enum fm_cu_pad_why make_stream(struct fm_cu_queue *q, struct fm_cu_pad *p, unsigned k)
+static enum fm_cu_pad_why make_stream(const struct make *m)
 {
-	CUgreenCtx green = p->green[k / FM_CU_PAD_STEP - 1], of;
-	const struct fm_cu_driver *cu = q->cu;
+	struct fm_cu_pad *p = m->pad;
+	CUgreenCtx green = p->green[m->k / FM_CU_PAD_STEP - 1], of;
+	const struct fm_cu_driver *cu = m->cu;
 	int least = 0, greatest = 0;
 	CUcontext base = NULL;
 	CUstream stream;
@@ -131,14 +161,14 @@ static enum fm_cu_pad_why make_stream(struct fm_cu_queue *q, struct fm_cu_pad *p
 	if (cu->priority_range(&least, &greatest) ||
 		cu->green_stream_create(&stream, green, FM_CU_STREAM_NON_BLOCKING, least))
 		return FM_CU_PAD_FAILED;
-	if (cu->stream_get_both && (cu->stream_get_both(stream, &base, &of) || base != q->base)) {
+	if (cu->stream_get_both && (cu->stream_get_both(stream, &base, &of) || base != m->base)) {
 		cu->stream_destroy(stream);
 		return FM_CU_PAD_NO_GREEN;
 	}
 	atomic_store(&p->stream, stream);
 	atomic_fetch_add(&streams, 1);
-	atomic_store(&p->k, k);
-	if (atomic_load(&p->ctx) != q->base) /* it has ended meanwhile */
+	atomic_store(&p->k, m->k);
+	if (atomic_load(&p->ctx) != m->base) /* it has ended meanwhile */
 		lose_stream(p);
 	return FM_CU_PAD_OK;
 }
@@ -152,53 +182,98 @@ static void forget_greens(struct fm_cu_pad *p)
 }
 
 /* The context is current, and nothing of it is stopped. */
-static enum fm_cu_pad_why make(struct fm_cu_queue *q, struct fm_cu_pad *p, unsigned k)
+static void make(const struct make *m)
 {
+	struct fm_cu_pad *p = m->pad;
 	enum fm_cu_pad_why why;
 
-	drop_stream(q->cu, p);
+	drop_stream(m->cu, p);
 	if (atomic_exchange(&p->stale, false))
 		forget_greens(p);
-	if (!k)
-		return FM_CU_PAD_OK;
-	why = make_green(q, p, k);
+	if (!m->k)
+		return;
+	why = make_green(m);
 	if (!why)
-		why = make_stream(q, p, k);
-	p->refused = why ? k : 0;
+		why = make_stream(m);
+	p->refused = why ? m->k : 0;
 	p->because = why;
-	return why;
+}
+
+static void *maker(void *arg)
+{
+	struct make *m = arg;
+	struct fm_cu_pad *p = m->pad;
+	CUcontext old;
+	int mode;
+
+	if (!fm_cu_turnstile_is_over() && fm_cu_wait_begin(m->turnstile, FM_CU_GUARD_MEMORY_MOST)) {
+		mode = fm_cu_enter(m->cu);
+		if (!m->cu->ctx_push(m->base)) {
+			make(m);
+			m->cu->ctx_pop(&old);
+		}
+		fm_cu_leave(m->cu, mode);
+		fm_cu_wait_end(m->turnstile);
+	}
+	free(m);
+	atomic_store(&p->making, false);
+	return NULL;
+}
+
+/* The program's signals are blocked in the thread. */
+static bool start_maker(struct make *m)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	bool ok;
+
+	if (pthread_attr_init(&attr))
+		return false;
+	sigfillset(&all);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, FM_CU_PAD_STACK);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ok = !pthread_create(&thread, &attr, maker, m);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return ok;
 }
 
 static enum fm_cu_pad_why change(struct fm_cu_queue *q, struct fm_cu_pad *p, unsigned k)
 {
 	struct fm_cu_turnstile *t = q->guard->turnstile;
-	enum fm_cu_pad_why why = FM_CU_PAD_FAILED;
-	int mode;
+	struct make *m;
 
 	if (k && p->refused == k && !atomic_load(&p->stale))
 		return p->because;
-	if (fm_cu_is_stopped(t) || !fm_cu_wait_begin(t, 0))
+	if (fm_cu_is_stopped(t))
 		return FM_CU_PAD_LATER;
-	if (fm_cu_guard_enter(q->guard, &mode)) {
-		why = make(q, p, k);
-		fm_cu_guard_leave(q->guard, mode);
+	m = malloc(sizeof(*m));
+	if (!m)
+		return FM_CU_PAD_LATER;
+	*m = (struct make){p, q->cu, q->base, t, q->pad_green, k};
+	atomic_store(&p->making, true);
+	if (!start_maker(m)) {
+		atomic_store(&p->making, false);
+		free(m);
 	}
-	fm_cu_wait_end(t);
-	return why;
+	return FM_CU_PAD_LATER;
 }
 
 static enum fm_cu_pad_why make_ready(struct fm_cu_queue *q, unsigned k)
 {
 	struct fm_cu_pad *p = find(q->base);
-
 	bool stale = p && atomic_load(&p->stale);
 
+	if (p && atomic_load(&p->making))
+		return FM_CU_PAD_LATER;
 	if (p && k && atomic_load(&p->spoilt) == k && !stale)
 		return FM_CU_PAD_FAILED;
 	if (p ? atomic_load(&p->k) == k && !(k && stale) : !k)
 		return FM_CU_PAD_OK;
 	if (!p)
-		p = find(NULL);
+		p = unused();
 	if (!p)
 		return FM_CU_PAD_FAILED;
 	if (!atomic_load(&p->ctx)) {
@@ -207,6 +282,16 @@ static enum fm_cu_pad_why make_ready(struct fm_cu_queue *q, unsigned k)
 		atomic_store(&p->ctx, q->base);
 	}
 	return change(q, p, k);
+}
+
+void fm_cu_pads_await(CUcontext ctx)
+{
+	const struct timespec nap = {.tv_nsec = FM_CU_PAD_NAP};
+	struct fm_cu_pad *p = ctx ? find(ctx) : NULL;
+	FM_NO_CANCEL;
+
+	while (p && atomic_load(&p->making) && !fm_cu_turnstile_is_over())
+		nanosleep(&nap, NULL);
 }
 
 enum fm_cu_pad_why fm_cu_pad_ready(struct fm_cu_queue *q, unsigned k)
@@ -277,6 +362,7 @@ void fm_cu_pads_fork_child(void)
 		atomic_store(&pads[i].k, 0);
 		atomic_store(&pads[i].user, NULL);
 		atomic_store(&pads[i].all, 0);
+		atomic_store(&pads[i].making, false);
 	}
 	atomic_store(&streams, 0);
 }

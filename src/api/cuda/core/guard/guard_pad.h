@@ -38,14 +38,15 @@ enum fm_cu_pad_why {
 	FM_CU_PAD_CHANNEL, /* too few channels */
 	FM_CU_PAD_GATES,   /* the driver refuses gates that know their numbers */
 	FM_CU_PAD_BUSY,    /* another queue of the context pads */
-	FM_CU_PAD_LATER,   /* something is stopped just now, so that none can be made */
+	FM_CU_PAD_LATER,   /* it is being made, or something is stopped just now */
 	FM_CU_PAD_FAILED,  /* the driver fails */
 	FM_CU_PAD_WHYS
 };
 extern const char *const fm_cu_pad_whys[FM_CU_PAD_WHYS];
 
-/* Makes the pad of the queue's context, with k multiprocessors, or changes it to k; 0: the context
- * needs none. The agent alone calls it, without the lock of the queue. */
+/* Is there a pad of the queue's context, with k multiprocessors (0: none)? If not, a thread begins
+ * to make it, and the answer is FM_CU_PAD_LATER until that has ended. The agent alone calls it,
+ * without the lock of the queue. */
 enum fm_cu_pad_why fm_cu_pad_ready(struct fm_cu_queue *q, unsigned k);
 /* Takes the pad of k multiprocessors for the guard, which has none. */
 enum fm_cu_pad_why fm_cu_pad_take(struct fm_cu_guard *g, unsigned k);
@@ -61,6 +62,9 @@ unsigned fm_cu_pad_of(CUcontext ctx);
 void fm_cu_pads_renew(CUcontext ctx);
 /* The context ends, or has ended; in the child after a fork. */
 void fm_cu_pads_forget(CUcontext ctx);
+/* The context is about to end: waits until no thread of ours makes its pad. Its gates are open, and
+ * nothing of it is stopped. */
+void fm_cu_pads_await(CUcontext ctx);
 void fm_cu_pads_fork_child(void);
 
 /* --- gates that know their numbers --- */
