@@ -42,7 +42,11 @@ class Rows:
     """m: the module memory_bench; bench: its Bench."""
 
     def __init__(self, m, bench):
-        self.m, self.bench = m, bench
+        self.m, self.bench, self.began = m, bench, time.monotonic()
+
+    def tell(self, what):
+        """Progress, for people: a row may take minutes."""
+        print(f"{time.monotonic() - self.began:6.1f} s: {what}", file=sys.stderr, flush=True)
 
     # --- programs ---
 
@@ -84,6 +88,7 @@ class Rows:
         if said[0] != "ready":
             raise self.m.Failed(f"torch_memory.py said {said}")
         self.batch = int(said[2]) if len(said) > 2 else 0
+        self.tell(f"{' '.join(map(str, args))} {'natively' if options is None else 'under Fermata'}: ready, {said[1]} MiB")
         return p, int(said[1]) * MIB
 
     @staticmethod
@@ -223,6 +228,7 @@ class Rows:
             for k in range(rounds):
                 for i, p in enumerate(programs):
                     said[i][k] = self.ask(p, f"ask {k} 32")
+                    self.tell(f"server {i} has answered request {k}: first token after {said[i][k]['first_ms']:.0f} ms")
         wrong = sum(s["tokens"] != a["tokens"] for of, native in zip(said, alone) for s, a in zip(of, native))
         firsts = [s["first_ms"] for of in said for s in of]
         native = of_many([a["first_ms"] for of in alone for a in of], 0.5)
@@ -274,9 +280,11 @@ class Rows:
         with contextlib.ExitStack() as stack:
             p, had = self.torch(stack, ["serve", gib / 8, 1], ["--memory", "--priority", "high"])
             alone = self.answers(p)
+            self.tell("asked alone")
             self.ballast(stack, int(gib * GIB) - had + CONTEXT)
             other = self.bench.program(stack, mib, self.block(mib))
             self.bench.tell(other, "busy")
+            self.tell("the other is busy")
             begin = time.monotonic()
             beside = self.answers(p)
             took = time.monotonic() - begin
