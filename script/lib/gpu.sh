@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# What script/gpu-test and script/gpu-bench share: the build to use, and the GPU's OpenCL driver made known
-# to the loader where the machine (a container, often) has the driver but no entry for it.
+# What script/gpu-test and script/gpu-bench share: the build to use, and the GPU's drivers of OpenCL and Vulkan made known
+# to their loaders where the machine (a container, often) has the driver but no entry for it.
 
 ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD=$ROOT/build
 build_it=yes
 gpu_rest=()
+vulkan_driver=/usr/local/nvidia/share/vulkan/icd.d/nvidia_icd.json # where containers have it
 
 # Options of both: --build DIR (a build made elsewhere; nothing is installed or built). What is none is in gpu_rest.
 gpu_options() {
@@ -19,6 +20,25 @@ gpu_options() {
         esac
         shift
     done
+}
+
+loads() { python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$1" 2>/dev/null; }
+
+# Containers may have the driver's manifest where the loader does not look; and without the libraries of X its library for GLX
+# cannot be loaded, of which that for EGL is as good a Vulkan driver.
+find_vulkan_driver() {
+    local file=${VK_DRIVER_FILES:-${VK_ICD_FILENAMES:-}}
+    for file in "$file" /usr/share/vulkan/icd.d/nvidia_icd.json /etc/vulkan/icd.d/nvidia_icd.json "$vulkan_driver"; do
+        [[ ! -e $file ]] || break
+    done
+    [[ -e $file ]] || return 0
+    if grep -q libGLX_nvidia "$file" && ! loads libGLX_nvidia.so.0 && loads libEGL_nvidia.so.0; then
+        sed 's/libGLX_nvidia/libEGL_nvidia/' "$file" >"$gpu_tmp/nvidia_icd.json"
+        file=$gpu_tmp/nvidia_icd.json
+    elif [[ $file != "$vulkan_driver" ]]; then
+        return 0
+    fi
+    export VK_DRIVER_FILES=$file
 }
 
 gpu_setup() {
@@ -37,6 +57,7 @@ gpu_setup() {
         echo libnvidia-opencl.so.1 >"$gpu_tmp/vendors/nvidia.icd"
         export OCL_ICD_VENDORS=$gpu_tmp/vendors
     fi
+    find_vulkan_driver
     export BUILD SOURCE=$ROOT SANITIZE=
     if ! "$BUILD/bin/fermata" doctor --json >"$gpu_tmp/doctor.json" 2>/dev/null; then
         : # says below what is missing
