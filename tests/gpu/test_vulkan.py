@@ -12,7 +12,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import PATIENCE, Fermata, Skip, Worker, check, cuda_env, eventually, main, program
+from harness import Fermata, Skip, Worker, check, cuda_env, eventually, main, program
 
 GPU = program("gpu_vulkan")
 REAL = os.environ.get("FERMATA_TEST_VULKAN") == "real"
@@ -21,7 +21,7 @@ SECONDS = int(os.environ.get("SECONDS", "20"))
 
 
 def native(*argv):
-    r = subprocess.run([GPU, *argv], text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS + PATIENCE)
+    r = subprocess.run([GPU, *argv], text=True, capture_output=True, stdin=subprocess.DEVNULL, timeout=SECONDS + 90)
     if r.returncode == 77 and not os.environ.get("VK_DRIVER_FILES"):
         raise Skip("there is no Vulkan device")
     check(r.returncode == 0, f"gpu_vulkan {' '.join(argv)}: status {r.returncode}: {r.stdout[-1000:]} {r.stderr[-1000:]}")

@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define STEPS 100u
 #define SOON  (20000 * MS) /* what passes passes within that */
@@ -37,10 +38,10 @@ static void expect(bool ok, const char *what)
 /* A second queue of that kind, or of a second device if there is only one. */
 static void open_other(struct gpu *g, struct gpu *second, struct lane *other)
 {
-	if (gpu_queues(g, g->compute) > 1) {
+	if (g->queues[g->compute] > 1) {
 		lane_open(other, g, g->compute, 1, 4096);
 	} else {
-		gpu_open(second, NULL);
+		gpu_open(second, NULL, 1);
 		lane_open(other, second, second->compute, 0, 4096);
 	}
 }
@@ -54,7 +55,7 @@ static void closed(unsigned seconds)
 	VkCommandBuffer a, b;
 	uint64_t from, beside = 0, opened;
 
-	gpu_open(&g, NULL);
+	gpu_open(&g, NULL, 2);
 	lane_open(&stands, &g, g.compute, 0, 4096);
 	open_other(&g, &second, &works);
 	gate = timeline_new(&g);
@@ -123,14 +124,16 @@ static void pairs(void)
 	unsigned n = 0, tried = 0, held = 0;
 	struct gpu g;
 
-	gpu_open(&g, NULL);
+	gpu_open(&g, NULL, QUEUES);
 	for (uint32_t f = 0; f < g.families; f++)
-		for (uint32_t i = 0; i < gpu_queues(&g, f) && i < 3; i++, n++) {
-			lane_open(&lane[n], &g, f, i ? gpu_queues(&g, f) - i : 0, 4096);
+		for (uint32_t i = 0; i < g.queues[f] && i < 3; i++, n++) {
+			uint32_t index = i ? g.queues[f] - i : 0;
+
+			printf("%2u %s, family %u, queue %u\n", n, name_of(&g, f), f, index);
+			lane_open(&lane[n], &g, f, index, 4096);
 			c[n] = lane_record(&lane[n], 1, STEPS);
 			expect(lane_wait(&lane[n], lane_run(&lane[n], c[n]), SOON),
 				"a queue does nothing");
-			printf("%2u %s\n", n, name_of(&g, f));
 		}
 	printf("a queue that stands (rows), and others (columns): . passes, x is held up\n");
 	for (unsigned a = 0; a < n; a++) {
@@ -176,7 +179,7 @@ static void fill_ring(unsigned most)
 	pthread_t thread;
 	unsigned n = 0, before;
 
-	gpu_open(&g, NULL);
+	gpu_open(&g, NULL, 1);
 	lane_open(&l, &g, g.compute, 0, 4096);
 	gate = timeline_new(&g);
 	lane_submit(&l, &(struct order){.wait = gate, .wait_value = 1});
@@ -207,7 +210,7 @@ static void fill_ring(unsigned most)
 static void two_queues(struct gpu *g, uint32_t *family, uint32_t *index)
 {
 	*family = g->compute;
-	*index = gpu_queues(g, g->compute) > 1;
+	*index = g->queues[g->compute] > 1;
 	for (uint32_t f = g->compute + 1; f < g->families; f++)
 		if (g->family[f].queueFlags & VK_QUEUE_COMPUTE_BIT) {
 			*family = f;
@@ -224,7 +227,7 @@ static void binary(unsigned rounds)
 	VkCommandBuffer in_a, in_b;
 	uint32_t family, index;
 
-	gpu_open(&g, NULL);
+	gpu_open(&g, NULL, 2);
 	two_queues(&g, &family, &index);
 	lane_open(&a, &g, g.compute, 0, 4096);
 	lane_open(&b, &g, family, index, 4096);
@@ -258,6 +261,9 @@ bool check(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 
+	/* A driver that hangs ends this, too. */
+	alarm(60 + (is(what, "closed") && argc == 3 ? (unsigned)atoi(argv[2]) : 0));
+
 	if (is(what, "closed") && argc == 3)
 		closed((unsigned)atoi(argv[2]));
 	else if (is(what, "pairs") && argc == 2)
@@ -267,6 +273,6 @@ bool check(int argc, char **argv)
 	else if (is(what, "binary") && argc == 3)
 		binary((unsigned)atoi(argv[2]));
 	else
-		return false;
+		return alarm(0), false;
 	return true;
 }

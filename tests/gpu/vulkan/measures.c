@@ -27,7 +27,9 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#define LONG (60000 * MS) /* what takes that long never ends */
+#define LONG  (60000 * MS) /* what takes that long never ends */
+#define TURNS 300u         /* of a measurement, as far as there is time for them */
+#define TIME  (6000 * MS)
 
 static bool is(const char *a, const char *b)
 {
@@ -84,7 +86,7 @@ static void get_ready(uint64_t dispatch_ns, unsigned dispatches)
 {
 	int turn;
 
-	gpu_open(&gpu, NULL);
+	gpu_open(&gpu, NULL, 1);
 	lane_open(&lane, &gpu, gpu.compute, 0, gpu_words(&gpu));
 	turn = take_turn();
 	commands = lane_record(&lane, dispatches, lane_steps(&lane, dispatch_ns));
@@ -259,9 +261,9 @@ static void open_lanes(unsigned n)
 		for (unsigned i = 0; i < n; i++) {
 			struct gpu *g = &gpus[way][0];
 
-			if (i == 0 || gpu_queues(g, g->compute) < n) {
+			if (i == 0 || g->queues[g->compute] < n) {
 				g = &gpus[way][i];
-				gpu_open(g, way == THROUGH ? LAYER : NULL);
+				gpu_open(g, way == THROUGH ? LAYER : NULL, n);
 			}
 			lane_open(&lanes[way][i], g, g->compute, g == &gpus[way][0] ? i : 0,
 				gpu_words(g));
@@ -329,9 +331,11 @@ static double stream_ms(struct lane *l, VkCommandBuffer c)
 /* By turns: the paces of processors and devices change by more than what is looked for. */
 static void streams(void)
 {
-	enum { TURNS = 15 };
-	double v[WAYS][TURNS];
+	enum { MOST = 15 };
+	double v[WAYS][MOST];
 	VkCommandBuffer c[WAYS];
+	uint64_t until;
+	unsigned t = 0;
 	uint32_t steps;
 
 	open_lanes(1);
@@ -340,15 +344,15 @@ static void streams(void)
 		c[way] = lane_record(&lanes[way][0], 1, steps);
 		stream_ms(&lanes[way][0], c[way]);
 	}
-	for (int t = 0; t < TURNS; t++)
-		for (int i = 0; i < WAYS; i++) {
-			int way = (i + t) % 2;
+	for (until = now_ns() + TIME; t < MOST && now_ns() < until; t++)
+		for (unsigned i = 0; i < WAYS; i++) {
+			unsigned way = (i + t) % 2;
 
 			v[way][t] = stream_ms(&lanes[way][0], c[way]);
 		}
 	for (int way = PAST; way < WAYS; way++)
 		printf("%s\"stream_%s_ms\": %.3f", way ? ", " : "{", way_name[way],
-			part(v[way], TURNS, 0.5));
+			part(v[way], t, 0.5));
 	close_lanes(1);
 	memset(gpus, 0, sizeof(gpus));
 }
@@ -402,25 +406,26 @@ static double burst_ns(struct burst *b, unsigned n)
 
 static void submits(unsigned n)
 {
-	enum { TURNS = 300 };
 	static double v[WAYS][TURNS];
 	static struct burst b[WAYS][THREADS];
+	uint64_t until;
+	unsigned t = 0;
 
 	open_lanes(n);
 	for (int way = PAST; way < WAYS; way++)
 		for (unsigned i = 0; i < n; i++)
 			b[way][i] = (struct burst){
 				.l = &lanes[way][i], .c = lane_record(&lanes[way][i], 0, 0)};
-	for (int t = -10; t < TURNS; t++)
-		for (int i = 0; i < WAYS; i++) {
-			int way = (i + t + 10) % 2;
-			double ns = burst_ns(b[way], n);
+	for (int i = 0; i < 2 * WAYS; i++)
+		burst_ns(b[i % WAYS], n);
+	for (until = now_ns() + TIME; t < TURNS && now_ns() < until; t++)
+		for (unsigned i = 0; i < WAYS; i++) {
+			unsigned way = (i + t) % 2;
 
-			if (t >= 0)
-				v[way][t] = ns;
+			v[way][t] = burst_ns(b[way], n);
 		}
 	for (int way = PAST; way < WAYS; way++)
-		printf(", \"submit_%s_%u_ns\": %.0f", way_name[way], n, part(v[way], TURNS, 0.5));
+		printf(", \"submit_%s_%u_ns\": %.0f", way_name[way], n, part(v[way], t, 0.5));
 	close_lanes(n);
 	memset(gpus, 0, sizeof(gpus));
 }

@@ -63,25 +63,29 @@ static void find_families(struct gpu *g)
 	die("no queues that compute", 0);
 }
 
-/* All queues of all families. */
-static void make_device(struct gpu *g)
+static void make_device(struct gpu *g, uint32_t most)
 {
 	static const float priority[QUEUES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 	const VkPhysicalDeviceTimelineSemaphoreFeatures timelines = {
 		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
 		.timelineSemaphore = VK_TRUE};
 	VkDeviceQueueCreateInfo queues[FAMILIES] = {0};
-	const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+	VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
 		.pNext = &timelines,
-		.queueCreateInfoCount = g->families,
 		.pQueueCreateInfos = queues};
 
-	for (uint32_t i = 0; i < g->families; i++)
-		queues[i] = (VkDeviceQueueCreateInfo){
+	for (uint32_t f = 0; f < g->families; f++) {
+		uint32_t n = g->family[f].queueCount;
+
+		if (most < QUEUES && !(g->family[f].queueFlags & VK_QUEUE_COMPUTE_BIT))
+			continue;
+		g->queues[f] = n < most ? n : most;
+		queues[info.queueCreateInfoCount++] = (VkDeviceQueueCreateInfo){
 			.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
-			.queueFamilyIndex = i,
-			.queueCount = gpu_queues(g, i),
+			.queueFamilyIndex = f,
+			.queueCount = g->queues[f],
 			.pQueuePriorities = priority};
+	}
 	VK(vkCreateDevice(g->physical, &info, NULL, &g->device));
 	g->submit = (PFN_vkQueueSubmit)vkGetDeviceProcAddr(g->device, "vkQueueSubmit");
 }
@@ -118,11 +122,11 @@ static void make_pipeline(struct gpu *g)
 	vkDestroyShaderModule(g->device, info.stage.module, NULL);
 }
 
-void gpu_open(struct gpu *g, const char *layer)
+void gpu_open(struct gpu *g, const char *layer, uint32_t queues)
 {
 	make_instance(g, layer);
 	find_families(g);
-	make_device(g);
+	make_device(g, queues);
 	make_pipeline(g);
 }
 
@@ -167,39 +171,47 @@ void timeline_signal(struct gpu *g, VkSemaphore s, uint64_t value)
 
 /* --- lanes --- */
 
-/* The words are the host's, and may be used by all families. */
+/* Of the device, if the host sees its memory. */
+static uint32_t memory_type(const struct gpu *g, uint32_t bits)
+{
+	const VkMemoryPropertyFlags host =
+		VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+	VkMemoryPropertyFlags want = host | VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+	VkPhysicalDeviceMemoryProperties p;
+
+	vkGetPhysicalDeviceMemoryProperties(g->physical, &p);
+	for (int tries = 0; tries < 2; tries++, want = host)
+		for (uint32_t i = 0; i < p.memoryTypeCount; i++)
+			if (bits & 1u << i && (p.memoryTypes[i].propertyFlags & want) == want)
+				return i;
+	die("no memory that the host sees", 0);
+}
+
+/* The words may be used by all families. */
 static void make_buffer(struct lane *l)
 {
 	struct gpu *g = l->g;
-	uint32_t family[FAMILIES], i;
-	const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+	uint32_t family[FAMILIES], n = 0;
+	VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
 		.size = l->words * sizeof(uint32_t),
 		.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT,
-		.sharingMode =
-			g->families > 1 ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE,
-		.queueFamilyIndexCount = g->families,
 		.pQueueFamilyIndices = family};
-	const VkMemoryPropertyFlags want =
-		VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 	VkMemoryAllocateInfo memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
-	VkPhysicalDeviceMemoryProperties p;
 	VkMemoryRequirements needs;
 
-	for (i = 0; i < g->families; i++)
-		family[i] = i;
+	for (uint32_t f = 0; f < g->families; f++)
+		if (g->queues[f])
+			family[n++] = f;
+	info.sharingMode = n > 1 ? VK_SHARING_MODE_CONCURRENT : VK_SHARING_MODE_EXCLUSIVE;
+	info.queueFamilyIndexCount = n;
 	VK(vkCreateBuffer(g->device, &info, NULL, &l->buffer));
 	vkGetBufferMemoryRequirements(g->device, l->buffer, &needs);
-	vkGetPhysicalDeviceMemoryProperties(g->physical, &p);
-	for (i = 0; i < p.memoryTypeCount; i++)
-		if (needs.memoryTypeBits & 1u << i &&
-			(p.memoryTypes[i].propertyFlags & want) == want)
-			break;
 	memory.allocationSize = needs.size;
-	memory.memoryTypeIndex = i;
+	memory.memoryTypeIndex = memory_type(g, needs.memoryTypeBits);
 	VK(vkAllocateMemory(g->device, &memory, NULL, &l->memory));
 	VK(vkBindBufferMemory(g->device, l->buffer, l->memory, 0));
 	VK(vkMapMemory(g->device, l->memory, 0, VK_WHOLE_SIZE, 0, (void **)&l->word));
-	for (i = 0; i < l->words; i++)
+	for (uint32_t i = 0; i < l->words; i++)
 		l->word[i] = i;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the Vulkan programs for real devices share: a device with all its queues, and lanes. */
+/* What the Vulkan programs for real devices share: a device, and queues with work. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +18,8 @@ struct gpu {
 	bool processor; /* a software device */
 	uint32_t families;
 	VkQueueFamilyProperties family[FAMILIES];
-	uint32_t compute; /* the family whose queues have compute shaders */
+	uint32_t queues[FAMILIES]; /* of the device */
+	uint32_t compute;          /* the family whose queues have compute shaders */
 	VkDevice device;
 	PFN_vkQueueSubmit submit; /* without the loader's trampoline */
 	VkDescriptorSetLayout set_layout;
@@ -60,15 +61,10 @@ _Noreturn void die(const char *what, int rc);
 
 uint64_t now_ns(void);
 void sleep_ns(uint64_t ns);
-/* layer: what is asked for besides what the environment asks for; NULL: nothing. */
-void gpu_open(struct gpu *g, const char *layer);
+/* layer: what is asked for besides what the environment asks for; NULL: nothing. queues: so many of
+ * each family that computes, if it has them; QUEUES: all of all families. */
+void gpu_open(struct gpu *g, const char *layer, uint32_t queues);
 void gpu_close(struct gpu *g);
-static inline uint32_t gpu_queues(const struct gpu *g, uint32_t family)
-{
-	uint32_t n = g->family[family].queueCount;
-
-	return n < QUEUES ? n : QUEUES;
-}
 /* So many words fill the device. */
 static inline uint32_t gpu_words(const struct gpu *g)
 {
