@@ -19,9 +19,9 @@ REAL = os.environ.get("FERMATA_TEST_VULKAN") == "real"
 STEPS = "20000" if REAL else "300"
 LAYER = "VK_LAYER_FERMATA_schedule"
 VALIDATION = "VK_LAYER_KHRONOS_validation"
-GBLUR = (
+FRAMES = (
     "ffmpeg -nostdin -hide_banner -loglevel error -init_hw_device vulkan=vk:llvmpipe -filter_hw_device vk -f lavfi "
-    "-i testsrc=duration=1:size=96x64:rate=8 -vf format=yuv420p,hwupload,gblur_vulkan=sigma=2,hwdownload,format=yuv420p -f framemd5 -")
+    "-i testsrc=duration=1:size=96x64:rate=8 -vf format=yuv420p,hwupload,{},hwdownload,format=yuv420p -f framemd5 -")
 
 # Ways to use Vulkan: what the program asks of the device itself, how it submits, what orders its commands, how it waits.
 WAYS = (
@@ -259,15 +259,17 @@ def validated(stack):
             check(said[layers] == said[VALIDATION], f"{way} {layers}:\n{text}\nnatively: {said[VALIDATION]}")
 
 
-def ffmpeg(stack):
+def same_frames(stack, vulkan_filter):
     """An unmodified program: the same frames, alone, beside another program, and suspended at random."""
     need("ffmpeg")
     fermata = start(stack)
-    command = foreign(GBLUR.split())
+    command = foreign(FRAMES.format(vulkan_filter).split())
     native = subprocess.run(command, env=fermata.env, text=True, capture_output=True, timeout=PATIENCE)
     if native.returncode:
         raise Skip(f"ffmpeg has no such filter here: {native.stderr[-200:]}")
     check(len(re.findall(r"^0,", native.stdout, re.M)) == 8, native.stdout)
+    check(run(fermata, command).stdout == native.stdout, "other frames alone")
+    check(fermata.stats()["governed"], "nothing was scheduled")
     beside = worker(fermata, "--priority", "low")
     p = fermata.program(command, "--priority", "high")
     q = fermata.program(command)
@@ -279,4 +281,12 @@ def ffmpeg(stack):
     beside.finish()
 
 
-main(ways, level_and_name, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, failing_calls, environment, validated, ffmpeg)
+def ffmpeg(stack):
+    same_frames(stack, "gblur_vulkan=sigma=2")
+
+
+def libplacebo(stack):
+    same_frames(stack, "libplacebo=w=64:h=48")
+
+
+main(ways, level_and_name, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, failing_calls, environment, validated, ffmpeg, libplacebo)
