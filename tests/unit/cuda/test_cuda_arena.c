@@ -644,6 +644,54 @@ static void each_call_of_the_driver_may_fail_once(void **state)
 	assert_true(at > 60);
 }
 
+/* From that call on all calls fail, on the way out or on the way in. Nobody waits for what was
+ * moving, it counts as long as the driver has it, and the end of the context ends it. */
+static bool with_a_death(unsigned at, bool out)
+{
+	struct fm_cu_arena_sums s;
+	CUdeviceptr p, q;
+	bool died;
+
+	start(512 * MIB);
+	p = get(20 * MIB);
+	q = get(130 * MIB);
+	fill(p, 20 * MIB);
+	fill(q, 130 * MIB);
+	if (!out)
+		assert_int_equal(fm_cu_move_out(m), 0);
+	dev.fails_at = dev.calls + at;
+	dev.fails_for = UINT32_MAX / 2;
+	fm_cu_move_out(m);
+	fm_cu_move_in(m);
+	died = dev.failed;
+	fm_cu_arena_lose(a);
+	assert_false(fm_cu_arena_away(a));
+	fm_cu_move_in(m);
+	assert_false(fm_cu_arena_away(a));
+	fm_cu_arena_sum(a, &s);
+	assert_int_equal(s.host, 0);
+	assert_int_equal(s.all, dev.claimed);
+	assert_true(dev.used <= dev.claimed);
+	give(p);
+	fm_cu_arena_context_gone(a);
+	end();
+	return died;
+}
+
+static void a_context_may_die_at_each_call(void **state)
+{
+	unsigned at = 1;
+
+	(void)state;
+	while (with_a_death(at, true))
+		at++;
+	assert_true(at > 40);
+	at = 1;
+	while (with_a_death(at, false))
+		at++;
+	assert_true(at > 20);
+}
+
 /* --- host memory --- */
 
 static void host_memory_is_bounded_and_used_again(void **state)
@@ -758,6 +806,7 @@ int main(void)
 		cmocka_unit_test(the_end_of_a_context_ends_its_memory),
 		cmocka_unit_test(what_is_lost_is_nowhere),
 		cmocka_unit_test(each_call_of_the_driver_may_fail_once),
+		cmocka_unit_test(a_context_may_die_at_each_call),
 		cmocka_unit_test(host_memory_is_bounded_and_used_again),
 		cmocka_unit_test(the_host_is_asked),
 	};

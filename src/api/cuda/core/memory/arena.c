@@ -369,7 +369,7 @@ void fm_cu_arena_sum(struct fm_cu_arena *a, struct fm_cu_arena_sums *sums)
 	pthread_mutex_lock(&a->lock);
 	*sums = (struct fm_cu_arena_sums){.all = a->spare_pages * FM_CU_PAGE};
 	fm_list_each (c, &a->chunks, all) {
-		if (c->lost)
+		if (c->lost && !c->owed)
 			continue;
 		sums->all += fm_cu_chunk_size(c);
 		sums->here += fm_cu_chunk_on_device(c) ? fm_cu_chunk_size(c) : 0;

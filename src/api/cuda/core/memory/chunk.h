@@ -42,7 +42,8 @@ struct fm_cu_chunk {
 
 	bool slab;       /* dealt out by pages; else it belongs to one allocation */
 	bool away;       /* the content is on the host; what is mapped, if anything, is not it */
-	bool lost;       /* nowhere, and not counted (lost.h) */
+	bool lost;       /* nowhere, and never comes in (lost.h) */
+	bool owed;       /* lost, and counted: the driver has not taken back what is made */
 	unsigned stays;  /* nonzero: pinned for that reason, and never moved; or, if stays_held, */
 	bool stays_held; /* as long as it is held (hold.h) */
 	unsigned holds, held_for, kept_for; /* how often, and the reasons of either */

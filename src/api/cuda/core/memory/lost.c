@@ -45,10 +45,10 @@ bool fm_cu_context_lost(const struct fm_cu_driver *cu, CUcontext ctx)
 	return is_fatal(rc);
 }
 
-/* Or it is made, and is not where it belongs. */
+/* Or it is made, and is not where it belongs. What is lost is not waited for. */
 static bool is_missing(const struct fm_cu_chunk *c)
 {
-	return c->away || (c->used && c->made && !fm_cu_chunk_here(c));
+	return !c->lost && (c->away || (c->used && c->made && !fm_cu_chunk_here(c)));
 }
 
 bool fm_cu_arena_away(struct fm_cu_arena *a)
@@ -63,6 +63,20 @@ bool fm_cu_arena_away(struct fm_cu_arena *a)
 	return away;
 }
 
+/* The driver may refuse to unmap what it has mapped: that stays where it is. A chunk that is made
+ * and not mapped is lost, too: the context has died between two calls of the mover's. */
+static void lose(struct fm_cu_arena *a, struct fm_cu_chunk *c)
+{
+	c->away = false;
+	c->out = c->zero = 0;
+	fm_cu_chunk_let_go(a, c);
+	c->owed = fm_cu_chunk_unmap(a, c, false);
+	c->lost = !c->owed || !fm_cu_chunk_here(c);
+	c->owed &= c->lost;
+	if (c->lost && !c->owed)
+		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), c->stays);
+}
+
 /* Blocks stay what they are until they are freed. What the driver does not take back is still the
  * device's, and counts. */
 void fm_cu_arena_lose(struct fm_cu_arena *a)
@@ -70,16 +84,8 @@ void fm_cu_arena_lose(struct fm_cu_arena *a)
 	struct fm_cu_chunk *c;
 
 	pthread_mutex_lock(&a->lock);
-	fm_list_each (c, &a->chunks, all) {
-		if (!is_missing(c))
-			continue;
-		c->away = false;
-		c->out = c->zero = 0;
-		fm_cu_chunk_let_go(a, c);
-		if (fm_cu_chunk_unmap(a, c, false))
-			continue;
-		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), c->stays);
-		c->lost = true;
-	}
+	fm_list_each (c, &a->chunks, all)
+		if (is_missing(c))
+			lose(a, c);
 	pthread_mutex_unlock(&a->lock);
 }

@@ -425,10 +425,10 @@ static int map_when_there_is_room(struct fm_cu_move *m, struct fm_cu_chunk *c)
 	return rc;
 }
 
-/* Of a chunk that could not go, something may be unmapped. */
+/* Of a chunk that could not go, something may be unmapped. One that is lost stays as it is. */
 static bool is_whole(const struct fm_cu_chunk *c)
 {
-	return !c->made || (!fm_cu_chunk_torn(c) && !c->aliases);
+	return c->lost || !c->made || (!fm_cu_chunk_torn(c) && !c->aliases);
 }
 
 static int one_in(struct fm_cu_move *m, struct fm_cu_chunk *c)
@@ -483,7 +483,7 @@ static bool is_in_use(const struct fm_cu_move *m, const struct fm_cu_chunk *c)
 /* Does it run from the host, although it is in use? */
 static bool may_come_home(const struct fm_cu_move *m, const struct fm_cu_chunk *c)
 {
-	return c->borrowed && !c->away && !c->stays && !c->waits && is_in_use(m, c);
+	return c->borrowed && !c->away && !c->lost && !c->stays && !c->waits && is_in_use(m, c);
 }
 
 static int flip_home(struct fm_cu_move *m, struct fm_cu_chunk *c)

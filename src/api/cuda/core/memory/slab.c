@@ -125,7 +125,7 @@ void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 	c->out = c->zero = 0;
 	if (fm_cu_chunk_unmap(a, c, true))
 		return;
-	if (!c->lost)
+	if (!c->lost || c->owed)
 		a->use.unclaim(a->use.cookie, fm_cu_chunk_size(c), c->stays);
 	a->slab_pages -= c->pages;
 	fm_cu_chunk_enter(a, c, NULL);

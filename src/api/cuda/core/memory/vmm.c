@@ -117,7 +117,7 @@ static fm_cu_result map_alias(const struct fm_cu_arena *a, struct fm_cu_alias *l
 {
 	fm_cu_result rc = FM_CU_ERROR_INVALID_VALUE;
 
-	if (l->chunk->made)
+	if (l->chunk->made && !l->chunk->lost)
 		rc = a->cu->mem_map(l->at, l->size, l->offset, l->chunk->handle, 0);
 	l->mapped = !rc;
 	return rc;
