@@ -58,20 +58,28 @@ static fm_cu_result meet(int error)
 	return FM_CU_SUCCESS;
 }
 
+/* The device is lost with that. */
+static fm_cu_result lost(int error)
+{
+	fake_cuda_lose(error);
+	return error;
+}
+
 fm_cu_result fk_fails(const char *call)
 {
 	static _Atomic unsigned calls;
 	const char *given = fk_env("FAKE_CUDA_FAIL");
 	int error = ordered(call);
 	unsigned from, each, n;
-	char name[64];
+	char name[64], more = 0;
 
 	if (error || !given)
 		return meet(error);
-	if (sscanf(given, "%63[^@]@%u/%u=%d", name, &from, &each, &error) != 4 ||
+	if (sscanf(given, "%63[^@]@%u/%u=%d%c", name, &from, &each, &error, &more) < 4 ||
 		!means(name, call))
 		return FM_CU_SUCCESS;
 	n = ++calls;
-	return n == from || (each && n > from && !((n - from) % each)) ? meet(error)
-								       : FM_CU_SUCCESS;
+	if (n != from && (!each || n < from || (n - from) % each))
+		return FM_CU_SUCCESS;
+	return more == '!' ? lost(error) : meet(error);
 }

@@ -26,7 +26,8 @@
  *   FAKE_CUDA_FAIL=CALL@N/M=E  of calls of that name the N-th fails with this error, and each M-th
  *                              from then on; M 0: it alone. What it would return is left undefined.
  *                              CALL *: of all that can fail so (those that ask fk_fails()).
- *                              E below 0: the process gets that signal instead
+ *                              E below 0: the process gets that signal instead; E!: the device is
+ *                              lost with that error
  *   FAKE_CUDA_THIN             cuLaunchKernel() does nothing, and the kernel neither; nor do
  * cuEventRecord() and cuStreamWaitEvent() with events that are not timed
  *   FAKE_CUDA_BLOCK_US=US      a block takes so much longer, and no processor meanwhile

@@ -50,9 +50,9 @@
  *                with a piece of memory less, anew; nocard N: no more. Answers "refused"
  *   window N     the same for the processor, by a function that all see; nowindow N, or -1: all by
  *                gdr_close()
- *   lose ERROR   the context dies with that error. A copy is told so, "says ERROR". After one more
- *                word the context is destroyed, "reset", and it waits for the end of its input
- *   race N       N times: one thread frees a block, while another frees one in a stream
+ *   lose ERROR   the context dies with that error; 0: it has. A copy is told so, "says ERROR".
+ * After one more word the context is destroyed, "reset", and it waits for the end of its input race
+ * N       N times: one thread frees a block, while another frees one in a stream
  */
 #include "../../fakes/cuda/fake_cuda.h"
 #include "base/util.h"
@@ -950,7 +950,8 @@ static void do_lose(struct job *j, int error)
 	*(void **)&lose = dlsym(driver_handle(), "fake_cuda_lose");
 	if (!lose)
 		die("only the fake driver can be told to");
-	lose(error);
+	if (error)
+		lose(error);
 	printf("says %d\n", cu.cuMemcpyDtoH_v2(&word, mine.at[0], sizeof(word)));
 	if (scanf("%31s", line) == 1)
 		cu.cuDevicePrimaryCtxReset_v2(j->c.dev);

@@ -571,6 +571,31 @@ def a_context_that_dies_meanwhile(stack):
         p.ends()
 
 
+def a_context_that_dies_in_each_step(stack):
+    """In that call of the driver, on the way out or in: nothing waits for what was moving."""
+    fermata = world(stack)
+    going, coming = ("suspend", "--out", "--wait"), ("resume", "--wait")
+    for call, nth, command in (("cuMemHostRegister_v2", 2, going), ("cuMemUnmap", 1, going), ("cuMemRelease", 1, going),
+                               ("cuMemcpyDtoHAsync_v2", 2, going), ("cuMemCreate", 4, coming), ("cuMemMap", 4, coming),
+                               ("cuMemSetAccess", 4, coming), ("cuMemMap", 5, coming), ("cuMemSetAccess", 5, coming)):
+        fermata.env = {**fermata.env, "FAKE_CUDA_FAIL": f"{call}@{nth}/0=700!"}
+        p = start(fermata)
+        p.do("alloc 20", "alloc 21")  # three chunks, with the one of small blocks
+        if command == coming:
+            out(fermata, p)
+        fermata.cli(*command, str(p.pid), check_status=False)
+        p.tell("lose 0")
+        try:
+            p.line("says 700")
+        except AssertionError as e:
+            raise AssertionError(f"in {call}: {e}") from e
+        fermata.cli("resume", "--wait", str(p.pid))
+        check(not away(fermata, p)["host"], away(fermata, p))
+        p.tell("on")
+        p.line("reset")
+        p.ends()
+
+
 def another_device_meanwhile(stack):
     """Its first memory there waits for what is behind a gate, and the mover waits for nobody."""
     fermata = world(stack, FAKE_CUDA_DEVICES=2, FAKE_CUDA_LOCK=1)
@@ -746,6 +771,7 @@ main(
     contexts_that_end,
     a_context_that_just_ends,
     a_context_that_dies_meanwhile,
+    a_context_that_dies_in_each_step,
     another_device_meanwhile,
     first_memory_beside_work,
     *seldom_sanitized(gives_host_memory_back_beside_launches),

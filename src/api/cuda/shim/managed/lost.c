@@ -11,10 +11,11 @@ struct losing {
 static void lose_one(struct fm_cuda_managed *m, void *arg)
 {
 	struct fm_cu_arena *a = atomic_load(&m->arena);
+	CUcontext ctx = fm_cu_arena_context(a);
 	struct losing *l = arg;
 
-	if (!fm_cu_arena_away(a) ||
-		!(l->all || fm_cu_context_lost(fm_cuda_driver(), fm_cu_arena_context(a))))
+	if (!ctx ||
+		(!(l->all && fm_cu_arena_away(a)) && !fm_cu_context_lost(fm_cuda_driver(), ctx)))
 		return;
 	fm_cu_inside++;
 	fm_cu_arena_lose(a);

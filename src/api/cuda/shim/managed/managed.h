@@ -84,7 +84,7 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m);
 /* --- lost.c: by the mover --- */
 
 /* Where the context is dead, or everywhere: what is out never comes in, and the program is to see
- * what the driver says to that. False: no context is dead. */
+ * what the driver says to that. False: no context is dead, and nothing was given up. */
 bool fm_cuda_managed_lose(bool all);
 bool fm_cuda_managed_away(void); /* is anything out? */
 

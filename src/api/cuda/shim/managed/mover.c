@@ -643,28 +643,35 @@ static enum fm_mem_trouble trouble_of(int rc)
 			       : FM_MEM_HOST_FULL;
 }
 
+/* What may be out is out, or the driver refuses. A program whose context has died goes on, so that
+ * it sees the driver's error. */
+static uint64_t stay_out(struct fm_client *c)
+{
+	bool missed = is_missed(c);
+
+	if (missed && gives_up(0) && !fm_cuda_managed_away()) {
+		fm_rest_mapping(c); /* nobody has to make room for it */
+		return goes_on_again(c);
+	}
+	if (!moves.gave_up)
+		tell_missed(c, missed);
+	return FM_CU_OUT_LOOK;
+}
+
 static uint64_t go_out(struct fm_client *c)
 {
 	bool first = !atomic_load(&moves.resting);
 	int rc;
 
 	moves.full_since = 0;
-	if (moves.gave_up)
+	if (moves.gave_up && first)
 		return FM_NEVER;
 	if (first && fm_cuda_managed_engines()) {
 		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
 		return FM_NEVER;
 	}
-	if (moves.full && is_done(c)) {
-		bool missed = is_missed(c);
-
-		if (missed && gives_up(0) && !fm_cuda_managed_away()) {
-			fm_rest_mapping(c); /* nobody has to make room for it */
-			return goes_on_again(c);
-		}
-		tell_missed(c, missed);
-		return FM_CU_OUT_LOOK;
-	}
+	if (moves.gave_up || (moves.full && is_done(c)))
+		return stay_out(c);
 	rc = rest(c, goes_out);
 	if (rc == -EBUSY)
 		fm_cuda_managed_trouble(FM_MEM_NO_REST);
@@ -679,7 +686,7 @@ static uint64_t go_out(struct fm_client *c)
 	if (first)
 		look_for_misses();
 	if (rc == -ECANCELED) /* or the context does not let it in */
-		return goes_out(NULL) ? FM_CU_OUT_LOOK : 0;
+		return goes_out(NULL) ? stay_out(c) : 0;
 	moves.full = rc != -ENOSPC;
 	moves.gave_up = rc == -EIO;
 	fm_cuda_managed_trouble(trouble_of(rc));
