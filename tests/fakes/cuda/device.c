@@ -55,6 +55,7 @@ static void in_child(void)
 {
 	fk.forked = fk.inited;
 	pthread_mutex_init(&fk.lock, NULL);
+	fk_fails_in_child();
 }
 
 static void at_fork(void)

@@ -344,6 +344,7 @@ extern _Thread_local struct fk_thread fk_self;
 
 /* fails.c: how this call of that name fails, or 0. */
 fm_cu_result fk_fails(const char *call);
+void fk_fails_in_child(void);
 
 /* device.c: enter with the lock taken if it succeeds, leave gives `rc` back. */
 fm_cu_result fk_enter(void);                /* needs cuInit() */
