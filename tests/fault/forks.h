@@ -6,6 +6,7 @@
  */
 #pragma once
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,6 +20,7 @@
 
 /* Nothing that a child does takes long. */
 #define CHILD_S 30
+#define FRAMES  64
 /* The work is over when nothing new was found in so many rounds of it. */
 #define ROUNDS 5
 
@@ -26,6 +28,7 @@ static struct {
 	bool (*next)(void), (*wants)(void);
 	void (*go)(void), (*over)(void);
 	unsigned (*times)(void);
+	const void *(*place)(void);
 } park;
 /* Nobody is parked from now on: neither what takes a lock for the first time as its thread ends. */
 static _Atomic bool forks_done;
@@ -37,7 +40,8 @@ static void forks_find(void)
 	*(void **)&park.go = dlsym(RTLD_DEFAULT, "park_go");
 	*(void **)&park.over = dlsym(RTLD_DEFAULT, "park_over");
 	*(void **)&park.times = dlsym(RTLD_DEFAULT, "park_times");
-	if (!park.next || !park.wants || !park.go || !park.over || !park.times) {
+	*(void **)&park.place = dlsym(RTLD_DEFAULT, "park_place");
+	if (!park.next || !park.wants || !park.go || !park.over || !park.times || !park.place) {
 		fprintf(stderr, "libfake_park.so is not preloaded\n");
 		exit(2);
 	}
@@ -60,15 +64,37 @@ static void *forks_work(void *round)
 	return NULL;
 }
 
+/* The child stands still. It says where, and ends by the same signal. */
+static void forks_stands(int sig)
+{
+	void *frame[FRAMES];
+
+	alarm(CHILD_S); /* it may not even get through this */
+	backtrace_symbols_fd(frame, backtrace(frame, FRAMES), STDOUT_FILENO);
+	raise(sig);
+}
+
+/* As backtrace_symbols_fd() writes it. */
+static void forks_print_place(const void *place)
+{
+	Dl_info in;
+
+	if (place && dladdr(place, &in) && in.dli_fname)
+		printf("%s(+0x%tx)\n", in.dli_fname, (const char *)place - (char *)in.dli_fbase);
+}
+
 /* 0: it has ended well. */
 static int forks_child(void (*child)(void))
 {
+	struct sigaction stands = {
+		.sa_handler = forks_stands, .sa_flags = SA_RESETHAND | SA_NODEFER};
 	int status;
 	pid_t pid;
 
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
+		sigaction(SIGALRM, &stands, NULL);
 		alarm(CHILD_S);
 		child();
 		exit(0); /* with all exit handlers that are there */
@@ -82,16 +108,22 @@ static int forks_at_locks(void (*round)(void), void (*const *children)(void))
 {
 	unsigned failed = 0;
 	pthread_t thread;
+	void *frame;
 
+	backtrace(&frame, 1); /* it loads a library the first time */
 	if (pthread_create(&thread, NULL, forks_work, (void *)round))
 		return 1;
 	while (park.next()) {
+		const void *place = park.place();
+
 		for (unsigned i = 0; children[i]; i++) {
 			int status = forks_child(children[i]);
 
 			if (status) {
-				printf("child %u, forked at lock %u, ends with status %x\n", i,
-					park.times(), (unsigned)status);
+				printf("child %u, forked at lock %u, ends with status %x\nlock "
+				       "taken at\n",
+					i, park.times(), (unsigned)status);
+				forks_print_place(place);
 				failed++;
 			}
 		}

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that fork just when a thread of theirs, or Fermata's, holds a lock: each lock there is, once (forks.h). Their
+"""Programs that fork just when a thread of theirs, of Fermata's, or of a fake driver, holds a lock: each lock there is, once (forks.h). Their
 children get through whatever they do."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -11,6 +12,16 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, PATIENCE, SANITIZE, Fermata, Skip, check, cuda_env, main, need_cuda_shim, program
 
 PARK = os.path.join(BUILD, "tests", "fakes", "libfake_park.so")
+
+
+def with_lines(text):
+    """The text, and behind each place in a library or program, such as `lib.so(+0x1234)`, what stands there in the source."""
+    def line(m):
+        at = int(m.group(2), 16) - 1  # a return address
+        r = subprocess.run(["addr2line", "-fpie", m.group(1), hex(at)], capture_output=True, text=True)
+        return f"{m.group(0)} {r.stdout.strip()}"
+
+    return re.sub(r"^(\S+)\(\+(0x[0-9a-f]+)\).*", line, text, flags=re.MULTILINE) if shutil.which("addr2line") else text
 
 
 def forks(stack, *argv, least, cuda=False, **env):
@@ -21,7 +32,7 @@ def forks(stack, *argv, least, cuda=False, **env):
     env = {**(cuda_env(fermata.env) if cuda else fermata.env), **env, "LD_PRELOAD": PARK}
     r = subprocess.run(fermata.run_argv([program(argv[0]), *argv[1:]], "--guardian"), env=env,
                        capture_output=True, text=True, timeout=PATIENCE * 4)
-    check(r.returncode == 0, f"{' '.join(argv)} ended with status {r.returncode}: {r.stdout}{r.stderr}")
+    check(r.returncode == 0, f"{' '.join(argv)} ended with status {r.returncode}: {with_lines(r.stdout)}{r.stderr}")
     locks = int(re.search(r"(\d+) locks", r.stdout).group(1))
     check(locks >= least, f"only {locks} locks were taken")
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * A machine on which a thread gets no further just when it has taken a lock of Fermata's, each of
- * them once: preloaded, for programs that fork then (tests/fault/forks.h).
+ * A machine on which a thread gets no further just when it has taken a lock of Fermata's, or of a
+ * fake's, each of them once: preloaded, for programs that fork then (tests/fault/forks.h).
  *
- * One thread asks with park_next() for another to be parked at the next place in Fermata's code
- * that takes a lock and where none was parked before; and lets it go with park_go(). If it has to
- * wait itself for a lock, the other goes on, too.
+ * One thread asks with park_next() for another to be parked at the next place in that code that
+ * takes a lock and where none was parked before; and lets it go with park_go(). If it has to wait
+ * itself for a lock, the other goes on, too.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -22,7 +22,7 @@
 
 static struct {
 	uintptr_t from, to;
-} range[RANGES]; /* of Fermata's code, as loaded when somebody asks first */
+} range[RANGES]; /* of Fermata's code and the fakes', as loaded when somebody asks first */
 static unsigned ranges;
 
 static _Atomic(const void *) been[PLACES];
@@ -32,9 +32,15 @@ static __thread bool asks;
 
 static int (*real_lock)(pthread_mutex_t *), (*real_trylock)(pthread_mutex_t *);
 
+/* The locks of a driver that is not real are to be free in the child, too. */
+static bool looks_at(const char *library)
+{
+	return strstr(library, "fermata") || strstr(library, "/tests/fakes/");
+}
+
 static int note(struct dl_phdr_info *i, size_t size, void *unused)
 {
-	for (unsigned n = 0; strstr(i->dlpi_name, "fermata") && n < i->dlpi_phnum; n++) {
+	for (unsigned n = 0; looks_at(i->dlpi_name) && n < i->dlpi_phnum; n++) {
 		const ElfW(Phdr) *p = &i->dlpi_phdr[n];
 
 		if (p->p_type == PT_LOAD && p->p_flags & PF_X && ranges < RANGES) {
@@ -144,6 +150,13 @@ EXPORT bool park_next(void)
 	while (!parked) /* whoever has seen the wish is about to be */
 		nap();
 	return true;
+}
+
+/* Where the code stands that has the lock; NULL: it has gone on. */
+EXPORT const void *park_place(void);
+EXPORT const void *park_place(void)
+{
+	return parked;
 }
 
 EXPORT void park_go(void);
