@@ -4,6 +4,7 @@
 #include "guard_program.h"
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #define K 16u
@@ -271,9 +272,12 @@ static void test_needs_a_gate_first(void **state)
 	stop();
 }
 
+static sem_t freed;
+
 static void *frees_memory(void *turnstile)
 {
 	assert_true(fm_cu_wait_begin(turnstile, FM_NEVER));
+	sem_wait(&freed);
 	fm_cu_wait_end(turnstile);
 	return NULL;
 }
@@ -295,6 +299,7 @@ static void test_ends_for_a_call(void **state)
 	while (empty(&dev.stream[PAD]))
 		assert_int_equal(pump_pad(), -EINPROGRESS);
 	assert_false(fm_cu_awaited(turnstile));
+	sem_init(&freed, 0, 0);
 	assert_int_equal(pthread_create(&thread, NULL, frees_memory, turnstile), 0);
 	while (!fm_cu_awaited(turnstile))
 		sched_yield();
@@ -306,8 +311,10 @@ static void test_ends_for_a_call(void **state)
 	assert_true(empty(&dev.stream[PAD]));
 	assert_false(all_ran());
 	assert_int_equal(pump_pad(), 0);
+	sem_post(&freed);
 	finish();
 	assert_int_equal(pthread_join(thread, NULL), 0);
+	sem_destroy(&freed);
 	assert_exact();
 	stop();
 }
