@@ -506,6 +506,13 @@ static void let_go(struct fm_cu_guard *g)
 	open_gates(g);
 }
 
+/* It stands at a gate, and is not to be held there: it cannot go on from there in a pad, or waits
+ * of the stream for the program come behind that gate, in front of the next launch. */
+static bool stands_for_good(struct fm_cu_guard *g)
+{
+	return waits(g) && (!at_numbered(g) || !has_come(g));
+}
+
 int fm_cu_guard_stops(struct fm_cu_queue *q, bool shut)
 {
 	struct fm_cu_guard *g = q->guard;
@@ -513,8 +520,7 @@ int fm_cu_guard_stops(struct fm_cu_queue *q, bool shut)
 
 	if (is_there(q) && went_past(g) && (shut || !in_flight(g)))
 		let_go(g); /* it is stopped anew, if there is anything to stop */
-	if (!is_there(q) ||
-		(g->stage == FM_CU_RUNS && (!in_flight(g) || (waits(g) && !at_numbered(g)))))
+	if (!is_there(q) || (g->stage == FM_CU_RUNS && (!in_flight(g) || stands_for_good(g))))
 		return -EALREADY;
 	rc = g->stage == FM_CU_RUNS ? begin_stop(q) : 0;
 	if (rc)
