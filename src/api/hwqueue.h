@@ -145,6 +145,9 @@ struct fm_guardian_ops {
 	int (*pad)(void *hwq, unsigned k);
 	/* How many multiprocessors there are in all, where such a thing was made; else 0. */
 	unsigned (*pad_of)(void *hwq);
+	/* Is a call of ours in the driver that waits for what hwqueues have to do, so that calls of
+	 * the program may wait for it? Any thread. Default: none is. */
+	bool (*blocked)(void *hwq);
 	/* Work comes to a hwqueue that was idle, and others are about to stop for it. Is there
 	 * anything to put in front of it, so that it finds the whole device? put: then that is put,
 	 * in the thread that launches. Default: there is nothing. */

@@ -178,6 +178,10 @@
  * longer. */
 #define FM_XQ_YIELD_STILL_MOST  FM_S
 #define FM_XQ_YIELD_STILL_LEAST (20 * FM_MS)
+/* [time] Likewise while a call of ours is in the driver and waits for all queues. Larger: what that
+ * call holds up waits for longer. Smaller: kernels of that length are taken for queues that are
+ * held up. */
+#define FM_XQ_YIELD_BLOCKED (2 * FM_MS)
 /* [time] Between looks at a queue that may have to yield, and whose driver calls back. Larger: it
  * yields later. Less than the next. */
 #define FM_XQ_YIELD_LOOK (20 * FM_MS)

@@ -62,6 +62,18 @@ static void learn(struct fm_xq_cold *x, uint64_t now)
 			     : FM_MIN(x->patience * 2, FM_XQ_YIELD_STILL_MOST);
 }
 
+/* Where a call of ours is in the way it is known what the queue waits for. */
+static uint64_t patience(struct fm_xq *q)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (q->ops->guardian.blocked && q->ops->guardian.blocked(q->hwq))
+		return FM_XQ_YIELD_BLOCKED;
+	if (!x->patience)
+		x->patience = FM_XQ_YIELD_STILL_MOST;
+	return x->patience;
+}
+
 uint64_t fm_xq_yield_look(struct fm_xq *q, uint64_t now)
 {
 	bool looks = !q->device_gates && q->level >= FM_LEVEL_QUEUED && fm_slot_pending(q->slot) &&
@@ -90,8 +102,6 @@ bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
 		x->still_done = done;
 		return set(q, false, now);
 	}
-	if (!x->patience)
-		x->patience = FM_XQ_YIELD_STILL_MOST;
-	return now - x->still_since >= x->patience && !x->yields && somebody_stands(q) &&
+	return now - x->still_since >= patience(q) && !x->yields && somebody_stands(q) &&
 	       set(q, true, now);
 }

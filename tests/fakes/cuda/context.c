@@ -146,12 +146,22 @@ fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
 
 /* Nobody's retain ends with it. The context stays current where it was, and is destroyed there
  * until somebody retains it once more. */
+static bool has_green(CUdevice dev)
+{
+	for (CUcontext c = fk.contexts; c; c = c->next)
+		if (c->green && c->live && c->dev == dev)
+			return true;
+	return false;
+}
+
 fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
 	fm_cu_result rc;
 
 	FK_TRY(fk_enter());
 	rc = fk_device(&dev, dev);
+	if (!rc && has_green(dev))
+		rc = CU_NOT_PERMITTED;
 	if (!rc && fk.primary[dev].live)
 		fk_ctx_kill(&fk.primary[dev]);
 	return fk_leave(rc);

@@ -103,6 +103,15 @@ static CUgreenCtx find(CUgreenCtx green)
 }
 
 #define GREEN_US 10000
+
+static void wait_for(CUcontext ctx)
+{
+	bool held = fk_hw_hold(ctx);
+
+	fk_wait_ctx(ctx);
+	fk_hw_let_go(ctx, held);
+}
+
 /* It takes a while, and waits for what the context's streams then have to do, as the driver does.
  */
 fm_cu_result cuGreenCtxCreate(
@@ -129,7 +138,7 @@ fm_cu_result cuGreenCtxCreate(
 		if (rc)
 			fk_primary_release(dev);
 		else
-			fk_wait_ctx(&fk.primary[dev]);
+			wait_for(&fk.primary[dev]);
 	}
 	if (rc)
 		free(g);

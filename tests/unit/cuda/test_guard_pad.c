@@ -697,8 +697,9 @@ static void test_the_driver_waits(void **state)
 	atomic_store(&t.waits, true);
 	assert_string_equal(prepare_once(32), "not ready yet");
 	atomic_store(&t.waits, false);
-	fm_cu_context_ends(p.q.base);
+	fm_cu_context_ends(p.q.cu, p.q.base);
 	assert_int_equal(t.greens, 3);
+	assert_int_equal(fm_cu_pads(), 0);
 	finish();
 	stop();
 }

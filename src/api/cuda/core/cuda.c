@@ -509,9 +509,16 @@ void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUco
 		.owner = &fm_cu_inside};
 }
 
-void fm_cu_context_ends(CUcontext ctx)
+void fm_cu_context_ends(const struct fm_cu_driver *cu, CUcontext ctx)
 {
-	fm_cu_pads_await(ctx);
+	fm_cu_pads_end(cu, ctx);
+}
+
+static bool blocked(void *hwq)
+{
+	const struct fm_cu_queue *q = hwq;
+
+	return fm_cu_pads_making(q->base);
 }
 
 void fm_cu_context_gone(CUcontext ctx)
@@ -552,5 +559,6 @@ const struct fm_hw_ops fm_cu_ops = {
 		.pad_ready = fm_cu_pad_prepare,
 		.pad = fm_cu_pad,
 		.pad_of = fm_cu_pad_all,
+		.blocked = blocked,
 		.enter = fm_cu_enter_first},
 };

@@ -152,9 +152,8 @@ void fm_cu_queue_init(struct fm_cu_queue *q, const struct fm_cu_driver *cu, CUco
  * Without it there are no gates. */
 void fm_cu_queue_words(struct fm_cu_queue *q, void *map, size_t size);
 
-/* The context is about to end, and nothing of it is held or stopped: waits until no thread of ours
- * is in the driver for it. */
-void fm_cu_context_ends(CUcontext ctx);
+/* The context is about to end, and nothing of it is held or stopped. */
+void fm_cu_context_ends(const struct fm_cu_driver *cu, CUcontext ctx);
 /* The driver has ended the context. */
 void fm_cu_context_gone(CUcontext ctx);
 

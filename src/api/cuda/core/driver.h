@@ -172,6 +172,7 @@ enum {
 	X(priority_range, "cuCtxGetStreamPriorityRange", (int *least, int *greatest)) \
 	X(stream_create, "cuStreamCreateWithPriority", (CUstream *stream, unsigned flags, int priority)) \
 	X(green_stream_create, "cuGreenCtxStreamCreate", (CUstream *stream, CUgreenCtx green, unsigned flags, int priority)) \
+	X(green_destroy, "cuGreenCtxDestroy", (CUgreenCtx green)) \
 	X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream)) \
 	X(stream_flags, "cuStreamGetFlags", (CUstream stream, unsigned *flags)) \
 	X(host_device_pointer, "cuMemHostGetDevicePointer_v2", (CUdeviceptr *d, void *p, unsigned flags)) \

@@ -30,7 +30,9 @@ static void ends(CUcontext ctx)
 
 	fm_cuda_sets_context_ends(ctx);
 	fm_cuda_close_context(ctx);
-	fm_cu_context_ends(ctx);
+	if (ctx && fm_shim_has_client())
+		fm_cu_context_ends(fm_cuda_driver(), ctx);
+	fm_cuda_partition_ends(ctx);
 	fm_cuda_managed_context_ends(ctx);
 	if (gives_back)
 		fm_cuda_give_back(ctx);

@@ -36,17 +36,32 @@ void fm_cuda_partition_fork_child(void)
 		parts.of[i].ctx = NULL;
 }
 
-void fm_cuda_partition_gone(CUcontext ctx)
+static void gone(CUcontext ctx, bool ends)
 {
-	if (!atomic_load(&parts.n))
+	if (!ctx || !atomic_load(&parts.n))
 		return;
 	pthread_mutex_lock(&parts.lock);
 	for (size_t i = 0; i < DEVICES; i++)
 		if (parts.of[i].ctx == ctx) {
+			if (ends) {
+				parts.cu.destroy(parts.of[i].p.green);
+				parts.cu.destroy(parts.of[i].p.rest);
+			}
 			parts.of[i].ctx = NULL;
 			atomic_fetch_sub(&parts.n, 1);
 		}
 	pthread_mutex_unlock(&parts.lock);
+}
+
+/* A driver does not reset a primary context that has green contexts. */
+void fm_cuda_partition_ends(CUcontext ctx)
+{
+	gone(ctx, true);
+}
+
+void fm_cuda_partition_gone(CUcontext ctx)
+{
+	gone(ctx, false);
 }
 
 /* The current context's device, if the context is the primary one: green contexts can be based on

@@ -202,6 +202,7 @@ enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
 /* What fm_cu_queue.pad_green is: outside of the partition, if there is one. */
 int fm_cuda_pad_green(CUcontext base, unsigned k, CUgreenCtx *green, unsigned *all);
 /* The driver has ended the context. */
+void fm_cuda_partition_ends(CUcontext ctx);
 void fm_cuda_partition_gone(CUcontext ctx);
 void fm_cuda_partition_fork_child(void);
 /* Has no stream of a green context had work for this long, as far as is known? */

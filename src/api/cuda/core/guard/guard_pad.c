@@ -284,14 +284,49 @@ static enum fm_cu_pad_why make_ready(struct fm_cu_queue *q, unsigned k)
 	return change(q, p, k);
 }
 
-void fm_cu_pads_await(CUcontext ctx)
+static void await(const struct fm_cu_pad *p)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_PAD_NAP};
-	struct fm_cu_pad *p = ctx ? find(ctx) : NULL;
 	FM_NO_CANCEL;
 
-	while (p && atomic_load(&p->making) && !fm_cu_turnstile_is_over())
+	while (atomic_load(&p->making) && !fm_cu_turnstile_is_over())
 		nanosleep(&nap, NULL);
+}
+
+static void destroy(const struct fm_cu_driver *cu, struct fm_cu_pad *p)
+{
+	drop_stream(cu, p);
+	for (unsigned i = 0; i < SIZES; i++)
+		if (p->green[i] && cu->green_destroy)
+			cu->green_destroy(p->green[i]);
+	forget_greens(p);
+}
+
+void fm_cu_pads_end(const struct fm_cu_driver *cu, CUcontext ctx)
+{
+	struct fm_cu_pad *p = ctx ? find(ctx) : NULL;
+	CUcontext old;
+	int mode;
+
+	if (!p || !cu)
+		return;
+	await(p);
+	if (fm_cu_turnstile_is_over())
+		return;
+	mode = fm_cu_enter(cu);
+	if (!cu->ctx_push(ctx)) {
+		destroy(cu, p);
+		cu->ctx_pop(&old);
+	}
+	fm_cu_leave(cu, mode);
+	fm_cu_pads_forget(ctx);
+}
+
+bool fm_cu_pads_making(CUcontext ctx)
+{
+	const struct fm_cu_pad *p = ctx ? find(ctx) : NULL;
+
+	return p && atomic_load(&p->making);
 }
 
 enum fm_cu_pad_why fm_cu_pad_ready(struct fm_cu_queue *q, unsigned k)

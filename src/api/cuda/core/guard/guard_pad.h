@@ -62,9 +62,12 @@ unsigned fm_cu_pad_of(CUcontext ctx);
 void fm_cu_pads_renew(CUcontext ctx);
 /* The context ends, or has ended; in the child after a fork. */
 void fm_cu_pads_forget(CUcontext ctx);
-/* The context is about to end: waits until no thread of ours makes its pad. Its gates are open, and
- * nothing of it is stopped. */
-void fm_cu_pads_await(CUcontext ctx);
+/* The context is about to end, which a driver refuses while it has green contexts. Its gates are
+ * open, and nothing of it is stopped. */
+void fm_cu_pads_end(const struct fm_cu_driver *cu, CUcontext ctx);
+/* Is a thread of ours in the driver for that context? It waits for what the context has to do, and
+ * launches wait for it. */
+bool fm_cu_pads_making(CUcontext ctx);
 void fm_cu_pads_fork_child(void);
 
 /* --- gates that know their numbers --- */
