@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define FM_LEDGER_MAGIC   0x44454c46u /* "FLED" */
-#define FM_LEDGER_VERSION 4
+#define FM_LEDGER_VERSION 5
 #define FM_LEDGER_DEVICES 16
 
 /* What memory is: X(ID, name). The first may move. Those of FM_MEM_PINNED are Fermata's to move and
@@ -54,6 +54,7 @@
 	X(FM_MEM_GRAPH, "graph")              \
 	X(FM_MEM_VMM, "vmm")                  \
 	X(FM_MEM_ARRAY, "array")              \
+	X(FM_MEM_GLOBAL, "global")            \
 	X(FM_MEM_MANAGED, "unified")          \
 	X(FM_MEM_IMPORTED, "imported")        \
 	X(FM_MEM_CONTEXT, "context")

@@ -67,6 +67,16 @@ static void look_at_loops(const uint8_t *data, size_t size, unsigned sm, const s
 	fm_image_free(&image);
 }
 
+/* If it can be told what variables take without unpacking, it is the same with it. */
+static void look_at_globals(const uint8_t *data, size_t size, unsigned sm)
+{
+	uint64_t bytes = 0, all = 0;
+	bool known = fm_image_globals(data, size, sm, false, &bytes);
+
+	must(fm_image_globals(data, size, sm, true, &all) || !known);
+	must(!known || bytes == all);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned devices[] = {90, 80, 86, 87, 89, 100, 75};
@@ -80,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fm_image_rewrite(data + 1, size - 1, sm, &image);
 	look(&image);
 	look_at_loops(data + 1, size - 1, sm, &image);
+	look_at_globals(data + 1, size - 1, sm);
 	if (!image.why) {
 		fm_image_rewrite(image.data, image.size, sm, &again);
 		look(&again);

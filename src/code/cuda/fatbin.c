@@ -158,6 +158,13 @@ enum fm_image_why fm_fatbin_entry(
 	return FM_IMAGE_OK;
 }
 
+bool fm_fatbin_is_packed(const void *image, size_t size, unsigned sm)
+{
+	struct entry best = {0};
+
+	return choose(image, size, sm, false, &best) || (best.flags & (FLAG_LZ4 | FLAG_ZSTD));
+}
+
 static enum fm_image_why pick(
 	const void *image, size_t size, unsigned sm, bool text, struct fm_fatbin_pick *out)
 {

@@ -24,6 +24,9 @@ enum fm_image_why fm_fatbin_pick(
 enum fm_image_why fm_fatbin_text(
 	const void *image, size_t size, unsigned sm, struct fm_fatbin_pick *out);
 
+/* Does the entry that would be used have to be unpacked? Also if there is none. */
+bool fm_fatbin_is_packed(const void *image, size_t size, unsigned sm);
+
 /* The bytes of the entry that would be used, with its header. */
 enum fm_image_why fm_fatbin_entry(
 	const void *image, size_t size, unsigned sm, const void **entry, size_t *entry_size);

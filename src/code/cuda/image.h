@@ -173,6 +173,13 @@ enum fm_image_why fm_image_rewrite_loops(
 	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out);
 void fm_image_free(struct fm_image *image);
 
+/*
+ * How much the variables of the code take of a device (`__device__', `__constant__', static ones of
+ * functions). unpack: also if the image has to be unpacked for that, which takes as long as to copy
+ * it a few times. False: it is not understood, or packed.
+ */
+bool fm_image_globals(const void *image, size_t size, unsigned sm, bool unpack, uint64_t *bytes);
+
 /* Does a pattern of such a list match? */
 bool fm_listed(const char *list, const char *name);
 

@@ -365,3 +365,112 @@ void fm_ptx_free(struct fm_ptx *p)
 	free(p->text);
 	*p = (struct fm_ptx){0};
 }
+
+/* --- variables --- */
+
+static bool large_number(struct cursor *c, uint64_t *v)
+{
+	size_t from;
+
+	skip(c);
+	*v = 0;
+	for (from = c->at; c->at < c->end && isdigit((unsigned char)c->s[c->at]); c->at++)
+		if (__builtin_mul_overflow(*v, 10, v) ||
+			__builtin_add_overflow(*v, (unsigned)(c->s[c->at] - '0'), v))
+			return false;
+	return c->at > from;
+}
+
+/* The elements of an array that is declared without their number. */
+static uint64_t initial_values(const struct cursor *c)
+{
+	uint64_t n = 0;
+
+	for (size_t at = c->at; at < c->end && c->s[at] != ';'; at++)
+		if (c->s[at] == ',')
+			n++;
+		else if (c->s[at] == '{' && !n)
+			n = 1;
+	return n;
+}
+
+/* Behind .global or .const: [.align N] [.v2 | .v4] TYPE NAME [[COUNT]...]. Adds what it takes,
+ * where it is aligned. */
+static bool variable(struct cursor *c, uint64_t *bytes)
+{
+	uint64_t align = 1, of = 0, vector = 1, size, count;
+	const char *w;
+	size_t len;
+
+	while ((len = word(c, &w)) && *w == '.') {
+		if (is(w, len, ".align")) {
+			if (!large_number(c, &align) || !align || align > 4096)
+				return false;
+			continue;
+		}
+		if (is(w, len, ".v2") || is(w, len, ".v4"))
+			vector = w[2] == '2' ? 2 : 4;
+		else if (type_size(w, len))
+			of = type_size(w, len);
+		else if (is(w, len, ".texref") || is(w, len, ".samplerref") ||
+			 is(w, len, ".surfref"))
+			of = 8;
+	}
+	size = of * vector;
+	if (!len || !of)
+		return false;
+	while (accept(c, '[')) {
+		if (!large_number(c, &count)) {
+			if (!accept(c, ']'))
+				return false;
+			count = initial_values(c);
+		} else if (!accept(c, ']')) {
+			return false;
+		}
+		if (__builtin_mul_overflow(size, count, &size))
+			return false;
+	}
+	align = FM_MAX(align, of * vector);
+	return !__builtin_add_overflow(*bytes, align - 1, bytes) &&
+	       !__builtin_add_overflow(*bytes / align * align, size, bytes);
+}
+
+/* Those of the text's outermost level: what is in braces is a function's, or an initial value. */
+static bool globals(struct cursor *c, uint64_t *bytes)
+{
+	unsigned depth = 0;
+	bool elsewhere = false;
+	const char *w;
+	size_t len;
+
+	*bytes = 0;
+	while (c->at < c->end) {
+		len = depth ? 0 : word(c, &w);
+		if (!len) {
+			depth += c->at < c->end && c->s[c->at] == '{';
+			depth -= depth && c->at < c->end && c->s[c->at] == '}';
+			elsewhere &= c->at < c->end && c->s[c->at] != ';';
+			c->at++;
+		} else if (is(w, len, ".extern")) {
+			elsewhere = true;
+		} else if ((is(w, len, ".global") || is(w, len, ".const")) && !elsewhere &&
+			   !variable(c, bytes)) {
+			return false;
+		}
+	}
+	return true;
+}
+
+bool fm_ptx_globals(const char *text, size_t size, uint64_t *bytes)
+{
+	char *plain = malloc(size + 1);
+	bool known;
+
+	if (!plain)
+		return false;
+	memcpy(plain, text, size);
+	plain[size] = '\0';
+	known = blank_out(plain, size) && globals(&(struct cursor){plain, 0, size}, bytes);
+	free(plain);
+	return known;
+}

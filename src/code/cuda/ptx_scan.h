@@ -28,3 +28,7 @@ struct fm_ptx {
 /* `base`: where parameters begin in the constant bank of the device it will be compiled for. */
 enum fm_image_why fm_ptx_scan(const char *text, size_t size, unsigned base, struct fm_ptx *out);
 void fm_ptx_free(struct fm_ptx *p);
+
+/* Bytes of the variables that the text declares outside of functions, in .global and .const. False:
+ * out of memory, or not understood. */
+bool fm_ptx_globals(const char *text, size_t size, uint64_t *bytes);

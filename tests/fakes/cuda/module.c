@@ -67,7 +67,14 @@ void *fk_variable(const struct fk_launch *l, const char *name)
 	fk_die("%s looks for a variable '%s' that its image lacks", l->entry->name, name);
 }
 
-/* The names are the image's, which is there for as long. */
+static void drop_variables(struct fk_variables *v)
+{
+	for (unsigned i = 0; i < v->n; i++)
+		fk_memory_static_gone(v->variable[i].at);
+	fk_variables_put(v);
+}
+
+/* NULL: there is no memory. The names are the image's, which is there for as long. */
 static struct fk_variables *new_variables(const struct fk_image *image)
 {
 	size_t n = image->n_variables;
@@ -83,8 +90,10 @@ static struct fk_variables *new_variables(const struct fk_image *image)
 		v->variable[v->n].name = image->variable[v->n].name;
 		v->variable[v->n].size = image->variable[v->n].size;
 		v->variable[v->n].at = fk_memory_static(image->variable[v->n].size);
-		if (!v->variable[v->n].at)
-			fk_die("no memory for a variable");
+		if (!v->variable[v->n].at) {
+			drop_variables(v);
+			return NULL;
+		}
 	}
 	return v;
 }
@@ -121,7 +130,7 @@ fm_cu_result fk_module_new(struct fk_image *image, CUlibrary library, CUmodule *
 		return CU_OUT_OF_MEMORY;
 	}
 	if (!take_memory(m)) {
-		fk_variables_put(m->variables);
+		drop_variables(m->variables);
 		free(m);
 		return CU_OUT_OF_MEMORY;
 	}
@@ -148,9 +157,7 @@ void fk_module_free(CUmodule m)
 		fk_memory_give(m->ctx->dev, m->function[i].bytes);
 	}
 	fk_memory_give(m->ctx->dev, m->bytes);
-	for (unsigned i = 0; i < m->variables->n; i++)
-		fk_memory_static_gone(m->variables->variable[i].at);
-	fk_variables_put(m->variables);
+	drop_variables(m->variables);
 	fk_image_put(m->image);
 	free(m);
 }

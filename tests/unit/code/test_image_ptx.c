@@ -330,9 +330,84 @@ static void from_compiler(void **state)
 	free(cubin.data);
 }
 
+/* What variables take, in bytes; UINT64_MAX: it cannot be told. */
+static uint64_t globals_of(const char *text)
+{
+	size_t n = strlen(text);
+	char *copy = malloc(n);
+	uint64_t bytes = 0;
+	bool known;
+
+	memcpy(copy, text, n);
+	known = fm_image_globals(copy, n, 90, false, &bytes);
+	free(copy);
+	return known ? bytes : UINT64_MAX;
+}
+
+static void variables(void **state)
+{
+	struct file f = load("kernels.ptx");
+	uint64_t bytes;
+
+	assert_int_equal(globals_of(HEAD ".entry k() { ret; }"), 0);
+	assert_int_equal(globals_of(HEAD ".visible .global .align 4 .b8 a[1000];"), 1000);
+	assert_int_equal(
+		globals_of(HEAD ".const .u32 a; .global .align 16 .v4 .f32 b[2][3];"), 112);
+	/* neither of functions, nor of other modules, nor in comments */
+	assert_int_equal(globals_of(HEAD ".extern .global .align 4 .b8 a[]; // .global .u64 b;\n"
+					 ".extern .shared .align 16 .b8 s[];\n.global .u8 c;\n"
+					 ".func f() { .global .u64 d; }"),
+		1);
+	assert_int_equal(
+		globals_of(HEAD ".global .align 8 .u64 a[] = {1, f, 3}; .global .u8 b;"), 25);
+	assert_int_equal(globals_of(HEAD ".global .u64 a[99999999999999999999];"), UINT64_MAX);
+	assert_int_equal(globals_of(HEAD ".global .u64 a[4611686018427387904];"), UINT64_MAX);
+	assert_int_equal(globals_of(HEAD ".global .b8"), UINT64_MAX);
+	assert_int_equal(globals_of(HEAD ".global .b8 a["), UINT64_MAX);
+	assert_int_equal(globals_of(HEAD ".global .unknown a;"), UINT64_MAX);
+	assert_true(fm_image_globals(f.data, f.size, 90, false, &bytes));
+	assert_int_equal(bytes, 16);
+	free(f.data);
+}
+
+/* The same of machine code, packed or not; and with each byte of it wrong no more is read than is
+ * there. */
+static void variables_of_code(void **state)
+{
+	static const struct {
+		const char *file;
+		unsigned bytes;
+		bool packed;
+	} images[] = {{"sm90.cubin", 16, false}, {"sm80-abi7.cubin", 16, false},
+		{"pack-none.fatbin", 0, false}, {"pack-lz4.fatbin", 0, true},
+		{"pack-zstd.fatbin", 0, true}};
+	uint64_t bytes;
+
+	for (size_t i = 0; i < sizeof(images) / sizeof(*images); i++) {
+		struct file f = load(images[i].file);
+
+		assert_int_equal(
+			fm_image_globals(f.data, f.size, 90, false, &bytes), !images[i].packed);
+		bytes = 77;
+		assert_true(fm_image_globals(f.data, f.size, 90, true, &bytes));
+		assert_int_equal(bytes, images[i].bytes);
+		assert_false(fm_image_globals(f.data, 60, 90, true, &bytes));
+		free(f.data);
+	}
+	for (size_t i = 0; i < 64; i++) {
+		struct file f = load("sm90.cubin");
+
+		f.data[i] ^= 0xff;
+		fm_image_globals(f.data, f.size, 90, true, &bytes);
+		free(f.data);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(variables),
+		cmocka_unit_test(variables_of_code),
 		cmocka_unit_test(lists),
 		cmocka_unit_test(comments),
 		cmocka_unit_test(places),

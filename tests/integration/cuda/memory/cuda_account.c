@@ -6,7 +6,8 @@
  *
  * usage: [--via HOW] [--ptds] CASE... | serve | smi
  * smi: asks NVML alone, and prints what is free, used and there, in MiB
- * serve: obeys lines on stdin: "alloc MIB", "free" (the last one), "info"; answers by a line
+ * serve: obeys lines on stdin: "alloc MIB", "free" (the last one), "load" (code with 5 MiB of
+ *     variables), "unload", "info"; answers by a line
  */
 #include "../../../fakes/nvml/nvml.h"
 #include "../cuda_conform.h"
@@ -255,6 +256,79 @@ static void handles(void)
 	CU(cuMemAddressFree(at, 16 * MIB));
 }
 
+#define CODE(variables)                                             \
+	".version 8.0\n.target sm_80\n.address_size 64\n" variables \
+	".visible .entry nothing()\n{\n\tret;\n}\n"
+#define LARGE CODE(".visible .global .align 4 .b8 large[5242880];\n")
+/* Aligned as nothing is: we do not understand it. */
+#define ODD CODE(".visible .global .align 8192 .b8 odd[3145728];\n")
+
+/* Variables of code are there while it is loaded, whether anybody asks where they are. */
+static void globals(void)
+{
+	CUmodule a, b;
+	CUdeviceptr d;
+	size_t size;
+
+	CU(cuModuleLoadData(&a, CODE("")));
+	COUNTS(FM_MEM_GLOBAL, 0);
+	CU(cuModuleUnload(a));
+	CU(cuModuleLoadData(&a, LARGE));
+	COUNTS(FM_MEM_GLOBAL, 6 * MIB);
+	CU(cuModuleGetGlobal_v2(&d, &size, a, "large"));
+	CHECK(size == 5 * MIB);
+	COUNTS(FM_MEM_GLOBAL, 6 * MIB);
+	CU(cuModuleLoadDataEx(&b, CODE(".const .align 4 .u32 few[100];\n"), 0, NULL, NULL));
+	COUNTS(FM_MEM_GLOBAL, 6 * MIB + 512);
+	CU(cuModuleUnload(a));
+	COUNTS(FM_MEM_GLOBAL, 512);
+	CU(cuModuleUnload(b));
+	CHECK(cu.cuModuleUnload(b) != FM_CU_SUCCESS);
+	COUNTS(FM_MEM_GLOBAL, 0);
+	CU(cuModuleLoadData(&a, ODD));
+	COUNTS(FM_MEM_GLOBAL, 0);
+	for (int i = 0; i < 2; i++) {
+		CU(cuModuleGetGlobal_v2(&d, &size, a, "odd"));
+		COUNTS(FM_MEM_GLOBAL, 4 * MIB);
+	}
+	CU(cuModuleUnload(a));
+	COUNTS(FM_MEM_GLOBAL, 0);
+}
+
+/* A library has them in each context that uses it. */
+static void libraries(void)
+{
+	CUcontext second;
+	CUlibrary l, odd;
+	CUfunction f;
+	CUdeviceptr d;
+	size_t size;
+	CUmodule m;
+	CUkernel k;
+
+	CU(cuLibraryLoadData(&l, LARGE, NULL, NULL, 0, NULL, NULL, 0));
+	CU(cuLibraryLoadData(&odd, ODD, NULL, NULL, 0, NULL, NULL, 0));
+	COUNTS(FM_MEM_GLOBAL, 0);
+	CHECK(cu.cuLibraryGetKernel(&k, l, "none") != FM_CU_SUCCESS);
+	COUNTS(FM_MEM_GLOBAL, 0);
+	CU(cuLibraryGetKernel(&k, l, "nothing"));
+	COUNTS(FM_MEM_GLOBAL, 6 * MIB);
+	CU(cuLibraryGetModule(&m, l));
+	CU(cuLibraryGetGlobal(&d, &size, l, "large"));
+	COUNTS(FM_MEM_GLOBAL, 6 * MIB);
+	CU(cuCtxCreate_v2(&second, 0, dev));
+	CU(cuKernelGetFunction(&f, k));
+	CHECK(is_kind(FM_MEM_GLOBAL) == 12 * MIB);
+	CU(cuLibraryGetGlobal(&d, &size, odd, "odd"));
+	CHECK(is_kind(FM_MEM_GLOBAL) == 16 * MIB);
+	CU(cuCtxDestroy_v2(second));
+	CU(cuCtxSetCurrent(ctx));
+	COUNTS(FM_MEM_GLOBAL, 6 * MIB);
+	CU(cuLibraryUnload(l));
+	CU(cuLibraryUnload(odd));
+	COUNTS(FM_MEM_GLOBAL, 0);
+}
+
 /* --- what is odd --- */
 
 static void odd(void)
@@ -287,6 +361,7 @@ static void contexts(void)
 {
 	const struct cu_array_2d flat = {1000, 1000, 0x20, 1};
 	uint64_t one = is_kind(FM_MEM_CONTEXT);
+	CUmodule module;
 	CUdeviceptr d[40], kept;
 	CUcontext second;
 	CUarray a;
@@ -300,12 +375,14 @@ static void contexts(void)
 		CU(cuMemAlloc_v2(&d[i], i % 2 ? 4 * MIB : 1000));
 	CU(cuArrayCreate_v2(&a, &flat));
 	CU(cuMemCreate(&h, 2 * MIB, &on_device, 0));
+	CU(cuModuleLoadData(&module, LARGE));
 	CHECK(is_kind(FM_MEM_PLAIN) == 82 * MIB && is_kind(FM_MEM_ARRAY) == 4 * MIB);
-	CHECK(is_kind(FM_MEM_SMALL) >= 2 * MIB);
+	CHECK(is_kind(FM_MEM_SMALL) >= 2 * MIB && is_kind(FM_MEM_GLOBAL) == 6 * MIB);
 	CU(cuCtxDestroy_v2(second));
 	CHECK(is_kind(FM_MEM_CONTEXT) == one);
 	CU(cuCtxSetCurrent(ctx));
 	CHECK(is_kind(FM_MEM_PLAIN) == 2 * MIB && !is_kind(FM_MEM_ARRAY));
+	CHECK(!is_kind(FM_MEM_GLOBAL));
 	CHECK(!is_kind(FM_MEM_SMALL) && is_kind(FM_MEM_VMM) == 2 * MIB);
 	CU(cuMemRelease(h));
 	CHECK(cu.cuMemFree_v2(d[1]) != FM_CU_SUCCESS);
@@ -331,8 +408,11 @@ static void full(void)
 	CUdeviceptr d, none = 77, one;
 	size_t pitch = 78, left, total;
 	CUarray array = (CUarray)&d, was = array;
+	CUmodule module = (CUmodule)&d, module_was = module;
+	CUlibrary library;
 	CUgraphNode a;
 	CUgraph graph;
+	CUkernel k;
 	cu_chunk h = 79;
 
 	CU(cuMemGetInfo_v2(&left, &total));
@@ -347,8 +427,12 @@ static void full(void)
 	CU(cuGraphCreate(&graph, 0));
 	CHECK(cu.cuGraphAddMemAllocNode(&a, graph, NULL, 0, &node) == CU_OUT_OF_MEMORY);
 	CU(cuGraphDestroy(graph));
-	CHECK(none == 77 && pitch == 78 && h == 79 && array == was);
-	CHECK(atomic_load(&row->refused) >= refused + 8);
+	CHECK(cu.cuModuleLoadData(&module, LARGE) == CU_OUT_OF_MEMORY);
+	CU(cuLibraryLoadData(&library, LARGE, NULL, NULL, 0, NULL, NULL, 0));
+	CHECK(cu.cuLibraryGetKernel(&k, library, "nothing") == CU_OUT_OF_MEMORY);
+	CU(cuLibraryUnload(library));
+	CHECK(none == 77 && pitch == 78 && h == 79 && array == was && module == module_was);
+	CHECK(atomic_load(&row->refused) >= refused + 10);
 	CU(cuMemAlloc_v2(&one, 4 * MIB)); /* the last byte is the program's */
 	CHECK(cu.cuMemAlloc_v2(&none, 1) == CU_OUT_OF_MEMORY && none == 77);
 	CU(cuMemGetInfo_v2(&left, &total));
@@ -389,6 +473,7 @@ static void late(void)
 	const struct cu_array_2d flat = {1000, 1000, 0x20, 1};
 	CUdeviceptr d, small_one, ordered, ended;
 	CUmemoryPool pool;
+	CUmodule module;
 	CUarray a;
 	cu_chunk h;
 
@@ -398,12 +483,15 @@ static void late(void)
 	CU(cuArrayCreate_v2(&a, &flat));
 	CU(cuMemCreate(&h, 2 * MIB, &on_device, 0));
 	CU(cuMemAllocAsync(&ordered, 3 * MIB, NULL));
+	CU(cuModuleLoadData(&module, LARGE));
 	CU(cuMemFree_v2(ended));
 	CHECK(!find_row());
 	CU(cuMemsetD8_v2(d, 0, 4096));
 	row = find_row();
 	CHECK(row && is_kind(FM_MEM_PLAIN) == 4 * MIB && is_kind(FM_MEM_SMALL) == 2 * MIB);
 	CHECK(is_kind(FM_MEM_ARRAY) == 4 * MIB && is_kind(FM_MEM_VMM) == 2 * MIB);
+	CHECK(is_kind(FM_MEM_GLOBAL) == 6 * MIB);
+	CU(cuModuleUnload(module));
 	CHECK(is_kind(FM_MEM_POOL) >= 3 * MIB && !is_kind(FM_MEM_CONTEXT));
 	CU(cuMemFree_v2(d));
 	CU(cuMemFree_v2(small_one));
@@ -616,6 +704,7 @@ static void serve(void)
 {
 	static CUdeviceptr d[64];
 	unsigned n = 0, mib;
+	CUmodule module;
 	char line[64];
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -628,6 +717,11 @@ static void serve(void)
 
 			n += !rc;
 			printf("%d\n", rc);
+		} else if (!strncmp(line, "load", 4)) {
+			printf("%d\n", cu.cuModuleLoadData(&module, LARGE));
+		} else if (!strncmp(line, "unload", 6)) {
+			CU(cuModuleUnload(module));
+			puts("0");
 		} else if (!strncmp(line, "free", 4) && n) {
 			CU(cuMemFree_v2(d[--n]));
 			puts("0");
@@ -642,9 +736,10 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } cases[] = {{"plain", plain}, {"small", small}, {"arrays", arrays}, {"pools", pools},
-	{"graphs", graphs}, {"handles", handles}, {"odd", odd}, {"contexts", contexts},
-	{"full", full}, {"pool_makes_room", pool_makes_room}, {"many", many}, {"threads", threads},
-	{"forks", forks}, {"nvml", nvml}, {"late", late}, {"serve", serve}};
+	{"graphs", graphs}, {"handles", handles}, {"globals", globals}, {"libraries", libraries},
+	{"odd", odd}, {"contexts", contexts}, {"full", full}, {"pool_makes_room", pool_makes_room},
+	{"many", many}, {"threads", threads}, {"forks", forks}, {"nvml", nvml}, {"late", late},
+	{"serve", serve}};
 
 int main(int argc, char **argv)
 {

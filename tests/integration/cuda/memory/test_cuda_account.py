@@ -9,7 +9,7 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 from harness import SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, program
 
-KINDS = ("plain", "small", "arrays", "pools", "graphs", "handles")
+KINDS = ("plain", "small", "arrays", "pools", "graphs", "handles", "globals", "libraries")
 ODD = ("odd", "contexts", "forks")
 LIMITS = ("full", "pool_makes_room", "nvml")
 MIB, CONTEXT = 256, 20  # as the program has them
@@ -104,6 +104,24 @@ def two_processes(stack):
     check(b.ask("alloc 190") == "0", "the dead keep their memory")
 
 
+def variables_of_code(stack):
+    """They are shown by their kind, counted with what stays where it is, and held to the limit of the group."""
+    fermata = world(stack)
+    server = Server(fermata, "--group", "both", f"--memory-limit={MIB}M")
+    foreign = lambda: [float(line.split()[-1]) for line in fermata.cli("metrics").stdout.splitlines()
+                       if line.startswith("fermata_memory_foreign_bytes{") and 'group="both"' in line]
+    kinds_of = lambda: next(g for g in fermata.ps()["groups"] if g["name"] == "both")["memory"][0]["kinds"]
+    before, seen = foreign(), kinds_of()
+    check(not seen.get("global"), f"{seen}")
+    check(server.ask("load") == "0" and kinds_of()["global"] == 6 << 20, f"{kinds_of()}")
+    check(foreign() == [before[0] + (6 << 20)], f"{before} {foreign()}")
+    left = server.info()[0]
+    check(server.ask("unload") == "0" and server.info()[0] == left + 6, f"{server.info()}")
+    check(not kinds_of().get("global") and foreign() == before, f"{kinds_of()}")
+    check(server.ask(f"alloc {left + 2}") == "0" and server.ask("load") == OUT_OF_MEMORY, "beyond the limit")
+    check(server.ask("free") == "0" and server.ask("load") == "0", "within it")
+
+
 def no_limit(stack):
     """Nobody asked for anything: the driver's own figures."""
     fermata = world(stack)
@@ -133,5 +151,5 @@ def nvml_alone(stack):
 
 
 if __name__ == "__main__":
-    main(kinds, odd_calls, limits, without_a_daemon, all_at_once, many, small_device, two_processes, no_limit,
+    main(kinds, odd_calls, limits, without_a_daemon, all_at_once, many, small_device, two_processes, variables_of_code, no_limit,
          before_there_is_a_client, nvml_alone)

@@ -130,7 +130,7 @@ static fm_cu_result load_once(const struct load *l)
 }
 
 /* What the driver has written into options of the first attempt would be read by the next. */
-static fm_cu_result load(const struct load *l)
+static fm_cu_result load_with_room(const struct load *l)
 {
 	void *values[JIT_OPTIONS];
 	bool some = l->n_jit && l->n_jit <= JIT_OPTIONS && l->jit_values;
@@ -143,6 +143,25 @@ static fm_cu_result load(const struct load *l)
 			memcpy(l->jit_values, values, bytes);
 		load_once(l);
 	}));
+}
+
+static fm_cu_result load(const struct load *l)
+{
+	struct fm_cuda_globals g;
+	fm_cu_result rc;
+
+	if (l->library) {
+		rc = load_with_room(l);
+		if (!rc && l->handle)
+			fm_cuda_globals_library(handle_of(l), l->image, l->path);
+		return rc;
+	}
+	if (!l->handle)
+		return load_with_room(l);
+	if (!fm_cuda_globals_begin(&g, l->image, l->path))
+		return FM_CU_ERROR_OUT_OF_MEMORY;
+	rc = g.bytes ? FM_CUDA_WITH_ROOM(&g.m.at, g.bytes, load_with_room(l)) : load_with_room(l);
+	return fm_cuda_globals_made(&g, rc ? NULL : handle_of(l), rc);
 }
 
 static fm_cu_result call_data(const struct load *l, const void *image)
@@ -240,8 +259,12 @@ fm_cu_result cuModuleUnload(CUmodule module)
 {
 	bool waits = fm_cuda_wait_begin_all();
 	struct fm_cuda_code *c = fm_cuda_code_unload(module, false);
-	fm_cu_result rc = NEXT(cuModuleUnload, (module));
+	struct fm_cuda_unloading u;
+	fm_cu_result rc;
 
+	fm_cuda_globals_take(&u, module);
+	rc = NEXT(cuModuleUnload, (module));
+	fm_cuda_globals_ended(&u, module, rc);
 	fm_cuda_first_forget();
 	fm_cuda_wait_end_all(waits);
 	fm_cuda_code_unloaded(c, rc);
@@ -252,20 +275,53 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 {
 	bool waits = fm_cuda_wait_begin_all();
 	struct fm_cuda_code *c = fm_cuda_code_unload(library, true);
-	fm_cu_result rc = NEXT(cuLibraryUnload, (library));
+	struct fm_cuda_unloading u;
+	fm_cu_result rc;
 
+	fm_cuda_globals_take(&u, library);
+	rc = NEXT(cuLibraryUnload, (library));
+	fm_cuda_globals_ended(&u, library, rc);
 	fm_cuda_first_forget();
 	fm_cuda_wait_end_all(waits);
 	fm_cuda_code_unloaded(c, rc);
 	return rc;
 }
 
-/* --- functions --- */
+/* --- what is wanted of code that is loaded --- */
+
+/* Something of a library, in the current context. */
+#define USING(library, call)                                             \
+	({                                                               \
+		struct fm_cuda_globals globals_;                         \
+                                                                         \
+		fm_cuda_globals_use(&globals_, library)                  \
+			? fm_cuda_globals_used(&globals_, library, call) \
+			: FM_CU_ERROR_OUT_OF_MEMORY;                     \
+	})
+#define WITH_ROOM(call) FM_CUDA_LOAD_WITH_ROOM(FM_CUDA_LOADING(NULL, call))
+
+fm_cu_result cuModuleGetGlobal_v2(CUdeviceptr *at, size_t *size, CUmodule module, const char *name)
+{
+	fm_cu_result rc = WITH_ROOM(NEXT(cuModuleGetGlobal_v2, (at, size, module, name)));
+
+	if (!rc && at && size)
+		fm_cuda_globals_found(module, *at, *size);
+	return rc;
+}
+
+fm_cu_result cuLibraryGetGlobal(CUdeviceptr *at, size_t *size, CUlibrary library, const char *name)
+{
+	fm_cu_result rc =
+		USING(library, WITH_ROOM(NEXT(cuLibraryGetGlobal, (at, size, library, name))));
+
+	if (!rc && at && size)
+		fm_cuda_globals_found(library, *at, *size);
+	return rc;
+}
 
 fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
 {
-	fm_cu_result rc = FM_CUDA_LOAD_WITH_ROOM(
-		FM_CUDA_LOADING(NULL, NEXT(cuModuleGetFunction, (f, module, name))));
+	fm_cu_result rc = WITH_ROOM(NEXT(cuModuleGetFunction, (f, module, name)));
 
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_function(module, false, name, *f);
@@ -274,7 +330,7 @@ fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *nam
 
 fm_cu_result cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name)
 {
-	fm_cu_result rc = NEXT(cuLibraryGetKernel, (k, library, name));
+	fm_cu_result rc = USING(library, NEXT(cuLibraryGetKernel, (k, library, name)));
 
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_function(library, true, name, *k);
@@ -319,18 +375,25 @@ fm_cu_result cuLibraryEnumerateKernels(CUkernel *k, unsigned n, CUlibrary librar
 
 fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
 {
-	fm_cu_result rc = FM_CUDA_LOAD_WITH_ROOM(
-		FM_CUDA_LOADING(NULL, NEXT(cuLibraryGetModule, (module, library))));
+	fm_cu_result rc = USING(library, WITH_ROOM(NEXT(cuLibraryGetModule, (module, library))));
 
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_module(library, *module);
 	return rc;
 }
 
+static CUlibrary library_of(CUkernel k)
+{
+	fm_cu_result (*get)(CUlibrary *, CUkernel) = fm_cuda_symbol("cuKernelGetLibrary");
+	CUlibrary library = NULL;
+
+	return get && !get(&library, k) ? library : NULL;
+}
+
 fm_cu_result cuKernelGetFunction(CUfunction *f, CUkernel k)
 {
-	fm_cu_result rc =
-		FM_CUDA_LOAD_WITH_ROOM(FM_CUDA_LOADING(k, NEXT(cuKernelGetFunction, (f, k))));
+	fm_cu_result rc = USING(fm_cuda_globals_any_library() ? library_of(k) : NULL,
+		FM_CUDA_LOAD_WITH_ROOM(FM_CUDA_LOADING(k, NEXT(cuKernelGetFunction, (f, k)))));
 
 	if (rc == FM_CU_SUCCESS)
 		fm_cuda_code_kernel_function(k, *f);

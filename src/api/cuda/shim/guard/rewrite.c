@@ -214,6 +214,22 @@ bool fm_cuda_image_id(const void *image, const char *path, bool library, char id
 	return (data || image) && image_id(data ? data : image, size, library, id);
 }
 
+bool fm_cuda_image_globals(
+	const void *image, const char *path, bool library, bool unpack, uint64_t *bytes)
+{
+	FM_NO_CANCEL;
+	FM_CLEAN_FREE char *data = NULL;
+	unsigned sm = wanted_sm(library);
+	size_t size = 0;
+
+	if (!sm || (path && read_file(path, &data, &size)))
+		return false;
+	image = data ? data : image;
+	if (image && !size)
+		size = fm_image_extent(&image);
+	return size && fm_image_globals(image, size, sm, unpack, bytes);
+}
+
 enum fm_image_why fm_cuda_rewrite_file(const char *path, bool library, struct fm_image *out)
 {
 	FM_NO_CANCEL;

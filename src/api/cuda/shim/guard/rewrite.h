@@ -14,3 +14,8 @@ enum fm_image_why fm_cuda_rewrite_file(const char *path, bool library, struct fm
 /* The name of an image, or of a file, as templates have it (predict/template.h). False: it is not
  * understood, or not made for the device. */
 bool fm_cuda_image_id(const void *image, const char *path, bool library, char id[33]);
+
+/* How much the variables of an image, or of a file, take of a device. unpack: also if the image has
+ * to be unpacked for that. False: it is not understood, or not made for the device. */
+bool fm_cuda_image_globals(
+	const void *image, const char *path, bool library, bool unpack, uint64_t *bytes);

@@ -23,13 +23,18 @@ enum fm_cuda_space {
 	FM_CUDA_POOL,    /* CUmemoryPool */
 	FM_CUDA_GRAPHS,  /* device + 1: what the driver keeps for graphs */
 	FM_CUDA_CONTEXT, /* CUcontext */
+	/* Variables of code, globals.c: */
+	FM_CUDA_MODULE,  /* CUmodule */
+	FM_CUDA_LIBRARY, /* CUlibrary; it counts where it is used: */
+	FM_CUDA_USED,    /* a hash of library and context */
+	FM_CUDA_GLOBAL,  /* the address of a variable whose module or library was not understood */
 };
 
 struct fm_cuda_block {
 	uint64_t key;  /* never 0 */
 	int64_t bytes; /* that count; of what shares a granule, its size */
 	uint64_t of;   /* the context that it ends with, its pool, or its struct fm_cuda_vmm */
-	uint64_t used; /* of a pool or granule: bytes of the blocks in it */
+	uint64_t used; /* of a pool or granule: bytes of the blocks in it; of code: its handle */
 	uint32_t refs; /* of a granule: blocks; of an import: openings */
 	int16_t dev;   /* CUdevice */
 	uint8_t space; /* enum fm_cuda_space */

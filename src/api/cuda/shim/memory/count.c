@@ -27,6 +27,7 @@ void fm_cuda_mem_fork_child(void)
 	memset(&fm_cuda_memory.blocks, 0, sizeof(fm_cuda_memory.blocks));
 	fm_cuda_memory.mappings = 0;
 	memset(small, 0, sizeof(small));
+	fm_cuda_globals_fork_child();
 	for (unsigned i = 0; i < FM_CUDA_MEM_DEVICES; i++)
 		atomic_store(&rows[i], 0);
 	atomic_store(&fm_cuda_graphs_allocate, false);
@@ -87,6 +88,13 @@ struct fm_client *fm_cuda_mem_client(void)
 		return c;
 	pthread_once(&once, look_what_is_asked);
 	return is_asked && !is_off ? fm_shim_client() : NULL;
+}
+
+bool fm_cuda_mem_is_held(const struct fm_cuda_mem_at *at)
+{
+	uint64_t total, left;
+
+	return is_asked || (at->c && fm_account_info(at->c, at->row, &total, &left));
 }
 
 struct fm_cuda_mem_at fm_cuda_mem_on(CUdevice dev)
@@ -162,10 +170,11 @@ struct sums {
 	int64_t of[FM_CUDA_MEM_DEVICES][FM_MEM_KINDS];
 };
 
-/* Lock held. Small blocks count by their granules, and mappings by what they are of. */
+/* Lock held. Small blocks count by their granules, mappings by what they are of, libraries where
+ * they are used. */
 static void sum_up(struct sums *s, const struct fm_cuda_block *b)
 {
-	if (b->space == FM_CUDA_MAPPING ||
+	if (b->space == FM_CUDA_MAPPING || b->space == FM_CUDA_LIBRARY ||
 		(b->space == FM_CUDA_ADDRESS &&
 			(b->kind == FM_MEM_SMALL || b->kind == FM_MEM_POOL)))
 		return;
@@ -313,7 +322,7 @@ static int64_t forget(const struct fm_cuda_block *b)
 {
 	if (b->kind == FM_MEM_SMALL)
 		return granule_leaves(b) ? (int64_t)FM_CUDA_MEM_GRANULE : 0;
-	return b->bytes;
+	return b->space == FM_CUDA_LIBRARY ? 0 : b->bytes;
 }
 
 /* The granule is refused: the block ends again. If another block has come into it meanwhile, then
@@ -462,6 +471,9 @@ static bool ends_with(const struct fm_cuda_block *b, CUcontext ctx)
 	case FM_CUDA_GRANULE:
 	case FM_CUDA_ARRAY:
 	case FM_CUDA_CONTEXT:
+	case FM_CUDA_MODULE:
+	case FM_CUDA_USED:
+	case FM_CUDA_GLOBAL:
 		return b->of == (uintptr_t)ctx;
 	default:
 		return false;

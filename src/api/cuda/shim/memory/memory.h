@@ -44,6 +44,9 @@ struct fm_cuda_mem_at {
 struct fm_cuda_mem_at fm_cuda_mem_here(void);
 struct fm_cuda_mem_at fm_cuda_mem_on(CUdevice dev);
 
+/* Is the program held to a limit there, or its memory managed? */
+bool fm_cuda_mem_is_held(const struct fm_cuda_mem_at *at);
+
 /* --- count.c: what counts --- */
 
 /* As fm_account_claim(), but pools give back what nobody has in use before a limit refuses. */
@@ -182,6 +185,35 @@ struct fm_cuda_mem_context fm_cuda_mem_context_begin(CUdevice dev);
 /* So much room is asked for where the device has none for a context. */
 uint64_t fm_cuda_mem_context_takes(const struct fm_cuda_mem_context *x);
 void fm_cuda_mem_context_made(const struct fm_cuda_mem_context *x, CUcontext ctx, fm_cu_result rc);
+
+/* --- globals.c: variables of code, around calls that load it --- */
+
+struct fm_cuda_globals {
+	struct fm_cuda_making m;
+	uint64_t bytes; /* 0: it has none, or they count already */
+	bool read;      /* the image was understood */
+	uint64_t key;   /* of a library in a context */
+};
+/* A module, in the current context. False: it is refused, and not to be loaded. */
+bool fm_cuda_globals_begin(struct fm_cuda_globals *g, const void *image, const char *path);
+fm_cu_result fm_cuda_globals_made(struct fm_cuda_globals *g, CUmodule module, fm_cu_result rc);
+/* A library has been loaded, for no context as yet. */
+void fm_cuda_globals_library(CUlibrary library, const void *image, const char *path);
+bool fm_cuda_globals_any_library(void);
+/* Something of the library is wanted in the current context. False: it is refused. */
+bool fm_cuda_globals_use(struct fm_cuda_globals *g, CUlibrary library);
+fm_cu_result fm_cuda_globals_used(struct fm_cuda_globals *g, CUlibrary library, fm_cu_result rc);
+/* The driver has said where a variable is. */
+void fm_cuda_globals_found(const void *code, uint64_t at, uint64_t size);
+/* Around the driver's call that unloads a module or a library. */
+#define FM_CUDA_GLOBALS_CONTEXTS 8
+struct fm_cuda_unloading {
+	unsigned n;
+	struct fm_cuda_ending of[FM_CUDA_GLOBALS_CONTEXTS];
+};
+void fm_cuda_globals_take(struct fm_cuda_unloading *u, const void *code);
+void fm_cuda_globals_ended(struct fm_cuda_unloading *u, const void *code, fm_cu_result rc);
+void fm_cuda_globals_fork_child(void);
 
 /* --- handles.c: lock held. What the memory of a handle counts. --- */
 int64_t fm_cuda_handle_bytes(const struct fm_cuda_block *b);
