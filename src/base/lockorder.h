@@ -88,6 +88,7 @@
 	X(HIP_TABLE, "made.lock of api/hip/shim/hook.c")                            \
 	X(PROFILE_LOOK, "looking of api/cuda/profile/launch.c")                     \
 	X(PROFILE_CODE, "lock of api/cuda/profile/kernels.c")                       \
+	X(PROFILE_GRAPHS, "lock of api/cuda/profile/graphs.c")                      \
 	X(RECORD_LOOK, "looking of api/cuda/record/launch.c")                       \
 	X(RECORD_CODE, "lock of api/cuda/record/code.c")                            \
 	X(RECORD_TRACE, "the.lock of api/cuda/record/trace.c")                      \

@@ -331,6 +331,19 @@ static bool first(const struct fk_plan *p)
 	return keeps_back;
 }
 
+/* A tool that looks says so anew for each launch. */
+static void watch(const struct fk_plan *p)
+{
+	const struct fk_work *w;
+
+	for (size_t i = 0; (w = fk_plan_next(p, &i));) {
+		if (fk_plan_graph(w))
+			watch(w->plan);
+		else if (fk_work_launch(w))
+			fk_watch_launched(fk_work_launch(w));
+	}
+}
+
 static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 {
 	struct fk_work w = work_of(exec->plan);
@@ -350,6 +363,7 @@ static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 	if (s->capture)
 		return fk_capture_add(s, &w);
 	w.keeps_back = first(w.plan);
+	watch(w.plan);
 	FK_TRY(fk_submit(s, &w, &exec->last, 1, &exec->last));
 	for (size_t i = 0; (step = fk_plan_next(exec->plan, &i));)
 		if (fk_node_records(step) && fk_event_known(step->record.event))

@@ -51,6 +51,35 @@ def exactly(stack):
     check(all(w in said for w in ("looked at", "seen often enough")), said)
 
 
+def of(result, name):
+    return next((k for k in result["kernels"] if k["name"] == name), None)
+
+
+def graphs(stack):
+    """Kernels in graphs are looked at as others are: alone, and the program computes what it would. Graphs with nodes that
+    cannot be left out are launched as they are, and that is said."""
+    plays = "play 0\n" * 4
+    result, said, _, _ = profile(stack, [program("cuda_foretold")], "--check", input=f"alloc 16\ngraph 3\n{plays}check 0\n")
+    seen = of(result, "in_part")
+    check(seen and seen["launches"] == 2 and seen["by"] == {"sanitizer": 2} and seen["checked"] == 2, f"{seen} {said}")
+    check(seen["pointers"][0]["spans"] == [[3 << 20, (3 << 20) + 4]] and not seen["pointers"][0]["missed"], f"{seen}")
+    check(result["unseen"]["graph"] == 2, f"{result}")  # of four
+    for by in "marks", "hash":
+        result, _, _, _ = profile(stack, [program("cuda_foretold")], "--by", by, input=f"alloc 16\ngraph 3\n{plays}check 0\n")
+        check(of(result, "in_part")["by"] == {by: 2}, f"{result['kernels']}")
+    # The fake's kernels `step' and `toil' do not say all that they write; and what several streams write at a time is not told
+    # apart by hashes.
+    for via, options, cases in (("proc", ("--check",), ("replays", "several of one", "changed", "changed elsewhere")),
+                                ("link", (), ("among work", "many streams", "other nodes", "graphs in graphs", "threads"))):
+        argv = [program("cuda_guard_graphs"), "--via", via, "0.01", *cases]
+        native = subprocess.run(argv, env=cuda_env(dict(os.environ)), capture_output=True, text=True, timeout=PATIENCE, check=False)
+        check(native.returncode == 0 and native.stdout, native.stderr)
+        result, said, _, out = profile(stack, argv, *options)
+        check(out == native.stdout, f"the program notes something else: {out}\nnatively: {native.stdout}")
+        missed = [k["name"] for k in result["kernels"] if k["name"] not in ("step", "toil") and any(p["missed"] for p in k["pointers"])]
+        check(not missed and result["unseen"]["graph"], f"{missed} {result['unseen']} {said}")
+
+
 def what_was_missed(stack):
     """The fake's kernel `step' does not say all that it writes, which hashes see; such a kernel gets no template. What is
     blind sees nothing at all."""
@@ -216,4 +245,4 @@ def what_cannot_be(stack):
 
 
 if __name__ == "__main__":
-    main(exactly, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, what_cannot_be)
+    main(exactly, graphs, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, what_cannot_be)

@@ -5,7 +5,8 @@
  * them. A launch that is looked at has its table of marks cleared in front of it in its stream, and
  * read behind it; the caller waits for that. Launches are looked at one at a time, some times for
  * each kernel and each set of numbers that it is given (tune.h), so that a program takes longer by
- * a bounded time, and its device needs a bounded amount of memory more.
+ * a bounded time, and its device needs a bounded amount of memory more. Of a graph a copy is
+ * launched instead, node by node, the first times.
  *
  * Nothing here prints, ends the program or changes what it computes. What does not work is counted
  * and written to the records (profile/profile.h).
@@ -14,14 +15,15 @@
  * context (context.c); the file of records (record.c).
  *
  * Locks: `looking' (launch.c), held while a launch is looked at, never waited for by other
- * launches; `lock' of kernels.c, of the images and functions; `lock' of sanitizer.c, while a module
- * is instrumented. None is taken under another, but sanitizer.c's, which is taken in callbacks of
- * the driver's, under any.
+ * launches; `lock' of kernels.c, of the images and functions; `lock' of graphs.c, of the copies of
+ * graphs; `lock' of sanitizer.c, while a module is instrumented. None is taken under another, but
+ * sanitizer.c's, which is taken in callbacks of the driver's, under any.
  *
  * Threads: any thread of the program.
  */
 #pragma once
 #include "api/cuda/core/driver.h"
+#include "api/cuda/core/types.h"
 #include "api/cuda/tap/tap.h"
 #include "device/touched.h"
 #include "profile/profile.h"
@@ -31,7 +33,6 @@
 
 typedef struct CUlib_st *CUlibrary;
 typedef struct CUkern_st *CUkernel;
-typedef struct CUgraphExec_st *CUgraphExec;
 
 /* --- hook.c: the driver's functions --- */
 
@@ -64,7 +65,17 @@ typedef struct CUgraphExec_st *CUgraphExec;
 	X(kernel_param, "cuKernelGetParamInfo", (CUkernel k, size_t i, size_t *at, size_t *size)) \
 	X(kernel_function, "cuKernelGetFunction", (CUfunction *f, CUkernel k)) \
 	X(library_global, "cuLibraryGetGlobal", (CUdeviceptr *at, size_t *size, CUlibrary library, const char *name)) \
-	X(library_module, "cuLibraryGetModule", (CUmodule *module, CUlibrary library))
+	X(library_module, "cuLibraryGetModule", (CUmodule *module, CUlibrary library)) \
+	X(graph_clone, "cuGraphClone", (CUgraph *clone, CUgraph graph)) \
+	X(graph_destroy, "cuGraphDestroy", (CUgraph graph)) \
+	X(graph_nodes, "cuGraphGetNodes", (CUgraph graph, CUgraphNode *node, size_t *n)) \
+	X(node_type, "cuGraphNodeGetType", (CUgraphNode node, int *type)) \
+	X(node_behind, "cuGraphNodeGetDependencies", (CUgraphNode node, CUgraphNode *behind, size_t *n)) \
+	X(node_kernel, "cuGraphKernelNodeGetParams_v2", (CUgraphNode node, struct fm_cu_kernel_node *kernel)) \
+	X(node_enable, "cuGraphNodeSetEnabled", (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
+	X(instantiate, "cuGraphInstantiateWithFlags", (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
+	X(graph_launch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream)) \
+	X(exec_destroy, "cuGraphExecDestroy", (CUgraphExec exec))
 /* clang-format on */
 
 /* The driver's own functions; one that it lacks is NULL. */
@@ -157,6 +168,24 @@ struct fm_profile_context *fm_profile_context(const struct fm_profile_driver *cu
 bool fm_profile_context_hashes(const struct fm_profile_driver *cu, struct fm_profile_context *c);
 bool fm_profile_context_marks(const struct fm_profile_driver *cu, struct fm_profile_context *c);
 
+/* --- around our own calls --- */
+
+/* A capture elsewhere in the program must not forbid them. */
+static inline int fm_profile_enter(const struct fm_profile_driver *cu)
+{
+	int mode = FM_CU_CAPTURE_MODE_RELAXED;
+
+	fm_tap_inside++;
+	cu->capture_mode(&mode);
+	return mode;
+}
+
+static inline void fm_profile_leave(const struct fm_profile_driver *cu, int mode)
+{
+	cu->capture_mode(&mode);
+	fm_tap_inside--;
+}
+
 /* --- launch.c --- */
 
 struct fm_profile_launching {
@@ -169,6 +198,16 @@ struct fm_profile_launching {
 struct fm_profile_look;
 struct fm_profile_look *fm_profile_before(const struct fm_profile_launching *l);
 void fm_profile_after(struct fm_profile_look *look, fm_cu_result rc);
+
+/* --- graphs.c: kernels in graphs --- */
+
+/* An executable graph was made of that graph, or updated to it. */
+void fm_profile_graph_made(CUgraphExec exec, CUgraph graph);
+/* It ends, or is changed otherwise. */
+void fm_profile_graph_gone(CUgraphExec exec);
+/* Launches it node by node, each kernel with a look at it. False: nothing was launched, and it is
+ * to be launched as it is. */
+bool fm_profile_graph_launch(CUgraphExec exec, CUstream stream, fm_cu_result *rc);
 
 /* --- hash.c --- */
 

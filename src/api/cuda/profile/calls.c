@@ -279,20 +279,86 @@ BY_DIMS(cuLaunchCooperativeKernel_ptsz, true, (DIMS), (DIMS_ARGS), NULL)
 BY_CONFIG(cuLaunchKernelEx, false)
 BY_CONFIG(cuLaunchKernelEx_ptsz, true)
 
+/* --- graphs --- */
+
+#define MAKES(symbol, declared, args)                        \
+	fm_cu_result symbol declared                         \
+	{                                                    \
+		fm_cu_result rc = NEXT(symbol, args);        \
+                                                             \
+		if (!rc && exec)                             \
+			fm_profile_graph_made(*exec, graph); \
+		return rc;                                   \
+	}
+MAKES(cuGraphInstantiate,
+	(CUgraphExec * exec, CUgraph graph, CUgraphNode *node, char *log, size_t size),
+	(exec, graph, node, log, size))
+MAKES(cuGraphInstantiate_v2,
+	(CUgraphExec * exec, CUgraph graph, CUgraphNode *node, char *log, size_t size),
+	(exec, graph, node, log, size))
+MAKES(cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags),
+	(exec, graph, flags))
+MAKES(cuGraphInstantiateWithParams, (CUgraphExec * exec, CUgraph graph, void *how),
+	(exec, graph, how))
+MAKES(cuGraphInstantiateWithParams_ptsz, (CUgraphExec * exec, CUgraph graph, void *how),
+	(exec, graph, how))
+
+#define UPDATES(symbol, declared, args)                     \
+	fm_cu_result symbol declared                        \
+	{                                                   \
+		fm_cu_result rc = NEXT(symbol, args);       \
+                                                            \
+		if (rc)                                     \
+			fm_profile_graph_gone(exec);        \
+		else                                        \
+			fm_profile_graph_made(exec, graph); \
+		return rc;                                  \
+	}
+UPDATES(cuGraphExecUpdate, (CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result),
+	(exec, graph, node, result))
+UPDATES(cuGraphExecUpdate_v2, (CUgraphExec exec, CUgraph graph, void *result),
+	(exec, graph, result))
+
+#define CHANGES(symbol, declared, args)      \
+	fm_cu_result symbol declared         \
+	{                                    \
+		fm_profile_graph_gone(exec); \
+		return NEXT(symbol, args);   \
+	}
+CHANGES(cuGraphExecDestroy, (CUgraphExec exec), (exec))
+CHANGES(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const void *what),
+	(exec, node, what))
+CHANGES(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec exec, CUgraphNode node, const void *what),
+	(exec, node, what))
+CHANGES(cuGraphExecMemcpyNodeSetParams,
+	(CUgraphExec exec, CUgraphNode node, const void *what, CUcontext ctx),
+	(exec, node, what, ctx))
+CHANGES(cuGraphExecMemsetNodeSetParams,
+	(CUgraphExec exec, CUgraphNode node, const void *what, CUcontext ctx),
+	(exec, node, what, ctx))
+CHANGES(cuGraphExecNodeSetParams, (CUgraphExec exec, CUgraphNode node, void *what),
+	(exec, node, what))
+CHANGES(cuGraphNodeSetEnabled, (CUgraphExec exec, CUgraphNode node, unsigned enabled),
+	(exec, node, enabled))
+
 /* One launch of an unknown number of kernels. */
 static void count_graph(void)
 {
-	if (!fm_tap_wanted())
+	if (!fm_tap_wanted() || fm_tap_inside)
 		return;
 	fm_profile_count_launch();
 	fm_profile_unseen(FM_UNSEEN_GRAPH);
 }
 
-#define BY_GRAPH(symbol)                                        \
-	fm_cu_result symbol(CUgraphExec graph, CUstream stream) \
-	{                                                       \
-		count_graph();                                  \
-		return NEXT(symbol, (graph, stream));           \
+#define BY_GRAPH(symbol, own)                                                    \
+	fm_cu_result symbol(CUgraphExec graph, CUstream stream)                  \
+	{                                                                        \
+		fm_cu_result rc;                                                 \
+                                                                                 \
+		if (fm_profile_graph_launch(graph, stream_of(stream, own), &rc)) \
+			return rc;                                               \
+		count_graph();                                                   \
+		return NEXT(symbol, (graph, stream));                            \
 	}
-BY_GRAPH(cuGraphLaunch)
-BY_GRAPH(cuGraphLaunch_ptsz)
+BY_GRAPH(cuGraphLaunch, false)
+BY_GRAPH(cuGraphLaunch_ptsz, true)

@@ -31,6 +31,20 @@
 	X(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, true, 11060, (const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)) \
 	X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, false, 9000, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params)) \
 	X(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, true, 9000, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params)) \
+	X(cuGraphInstantiate, cuGraphInstantiate, false, 10000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
+	X(cuGraphInstantiate_v2, cuGraphInstantiate, false, 11000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
+	X(cuGraphInstantiateWithFlags, cuGraphInstantiate, false, 12000, (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
+	X(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, false, 12000, (CUgraphExec *exec, CUgraph graph, void *how)) \
+	X(cuGraphInstantiateWithParams_ptsz, cuGraphInstantiateWithParams, true, 12000, (CUgraphExec *exec, CUgraph graph, void *how)) \
+	X(cuGraphExecUpdate, cuGraphExecUpdate, false, 10020, (CUgraphExec exec, CUgraph graph, CUgraphNode *node, int *result)) \
+	X(cuGraphExecUpdate_v2, cuGraphExecUpdate, false, 12000, (CUgraphExec exec, CUgraph graph, void *result)) \
+	X(cuGraphExecDestroy, cuGraphExecDestroy, false, 10000, (CUgraphExec exec)) \
+	X(cuGraphExecKernelNodeSetParams, cuGraphExecKernelNodeSetParams, false, 10010, (CUgraphExec exec, CUgraphNode node, const void *what)) \
+	X(cuGraphExecKernelNodeSetParams_v2, cuGraphExecKernelNodeSetParams, false, 12000, (CUgraphExec exec, CUgraphNode node, const void *what)) \
+	X(cuGraphExecMemcpyNodeSetParams, cuGraphExecMemcpyNodeSetParams, false, 10020, (CUgraphExec exec, CUgraphNode node, const void *what, CUcontext ctx)) \
+	X(cuGraphExecMemsetNodeSetParams, cuGraphExecMemsetNodeSetParams, false, 10020, (CUgraphExec exec, CUgraphNode node, const void *what, CUcontext ctx)) \
+	X(cuGraphExecNodeSetParams, cuGraphExecNodeSetParams, false, 12020, (CUgraphExec exec, CUgraphNode node, void *what)) \
+	X(cuGraphNodeSetEnabled, cuGraphNodeSetEnabled, false, 11060, (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
 	X(cuGraphLaunch, cuGraphLaunch, false, 10000, (CUgraphExec graph, CUstream stream)) \
 	X(cuGraphLaunch_ptsz, cuGraphLaunch, true, 10000, (CUgraphExec graph, CUstream stream))
 /* clang-format on */

@@ -37,24 +37,6 @@ FM_LOCK_RANK(looking, PROFILE_LOOK);
 static _Atomic uintptr_t looked_at; /* the function */
 static struct fm_profile_look the;  /* under `looking' */
 
-/* --- around our own calls --- */
-
-/* A capture elsewhere in the program must not forbid them. */
-static int enter(const struct fm_profile_driver *cu)
-{
-	int mode = FM_CU_CAPTURE_MODE_RELAXED;
-
-	fm_tap_inside++;
-	cu->capture_mode(&mode);
-	return mode;
-}
-
-static void leave(const struct fm_profile_driver *cu, int mode)
-{
-	cu->capture_mode(&mode);
-	fm_tap_inside--;
-}
-
 /* --- pointers and regions --- */
 
 static int by_address(const void *a, const void *b)
@@ -312,13 +294,13 @@ struct fm_profile_look *fm_profile_before(const struct fm_profile_launching *giv
 		return NULL;
 	}
 	atomic_store(&looked_at, (uintptr_t)given->f);
-	mode = enter(cu);
+	mode = fm_profile_enter(cu);
 	the.cu = cu;
 	the.began = fm_now();
 	why = cu->capturing(given->stream, &status) || status != FM_CU_CAPTURE_NONE
 		      ? FM_UNSEEN_GRAPH
 		      : look_at(&the, given);
-	leave(cu, mode);
+	fm_profile_leave(cu, mode);
 	if (why == FM_UNSEENS)
 		return &the;
 	fm_profile_unseen(why);
@@ -474,9 +456,9 @@ void fm_profile_after(struct fm_profile_look *l, fm_cu_result rc)
 
 	if (!l)
 		return;
-	mode = enter(l->cu);
+	mode = fm_profile_enter(l->cu);
 	finish(l, rc);
-	leave(l->cu, mode);
+	fm_profile_leave(l->cu, mode);
 	atomic_store(&looked_at, 0);
 	pthread_mutex_unlock(&looking);
 }

@@ -10,6 +10,13 @@
  * with each step slower for longer. */
 #define FM_PROFILE_KEYS 48u
 
+/* [parts] Copies of so many graphs are kept at a time. More takes more memory of the host, about 1
+ * KiB for each node. */
+#define FM_PROFILE_GRAPHS 1024u
+/* [parts] Graphs of more nodes are launched as they are. More takes longer: some 0.1 ms a node,
+ * twice. */
+#define FM_PROFILE_NODES 8192u
+
 /* [pieces] Cells of the table of marks, 8 bytes each: 32 MiB of the device, and of the host. Fewer
  * makes spans coarser where a kernel is given many large blocks. */
 #define FM_PROFILE_TABLE_CELLS (1u << 22)
