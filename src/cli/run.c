@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "base/util.h"
 #include "board/proto.h"
+#include "cmd/attach.h"
 #include "cmd/ctl.h"
 #include "cmd/inject.h"
 #include "cmd/place.h"
@@ -550,6 +551,17 @@ static void name_group(struct run *run, char name[FM_NAME_MAX])
 	run->group = name;
 }
 
+/* A group without a name is called as its command is. */
+static void attach(const struct run *run)
+{
+	const char *slash = strrchr(run->command[0], '/'), *outer = getenv("FERMATA_GROUP");
+
+	attach_take(run->group        ? run->group
+		    : outer && *outer ? outer
+		    : slash           ? slash + 1
+				      : run->command[0]);
+}
+
 int cli_run(struct cli *cli, int argc, char **argv)
 {
 	struct run run = {.cli = cli, .task = RUN_TASK_NONE};
@@ -578,5 +590,6 @@ int cli_run(struct cli *cli, int argc, char **argv)
 	}
 	if (inject(&run, &err)) /* after the daemon was started, which has no use for it */
 		return cli_report(&err);
+	attach(&run);
 	return execute(run.command);
 }

@@ -4,7 +4,9 @@
 #include "profile.h"
 #include "base/cleanup.h"
 #include "base/nearest.h"
+#include "base/parse.h"
 #include "base/util.h"
+#include "cmd/attach.h"
 #include "cmd/outfile.h"
 #include "cmd/progress.h"
 #include "commands.h"
@@ -15,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_BY = CLI_KEY_OWN, KEY_CHECK, KEY_AGAINST };
+enum { KEY_BY = CLI_KEY_OWN, KEY_CHECK, KEY_AGAINST, KEY_ATTACH, KEY_FOR };
 
 #define BY_ALL ((1u << FM_SOURCES) - 1)
 
@@ -36,6 +38,10 @@ static const struct argp_option options[] = {
 		"Compare what is touched with what the templates in FILE foretell, and write "
 		"none; FILE may be a folder of kernels",
 		0},
+	{"attach-next", KEY_ATTACH, "GROUP", 0,
+		"Start nothing: look at the next process of GROUP that `fermata run' starts", 0},
+	{"for", KEY_FOR, "TIME", 0,
+		"With --attach-next: look for so long; default: until the process ends", 0},
 	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	{0},
@@ -58,6 +64,24 @@ static unsigned source_named(struct argp_state *state, const char *name)
 	cli_usage(state, "there is no source '%s': say sanitizer, marks, hash, or auto", name);
 }
 
+static void check_group(struct argp_state *state, const char *name)
+{
+	if (!*name || strlen(name) > ATTACH_GROUP_MOST || strpbrk(name, "/\n"))
+		cli_usage(state, "'%s' is no name of a group", name);
+}
+
+static uint64_t span_of(struct argp_state *state, const char *text)
+{
+	struct fm_err err = {0};
+	int64_t ns;
+
+	if (fm_parse_time(text, &ns, &err))
+		cli_usage_err(state, &err);
+	if (ns <= 0)
+		cli_usage(state, "--for takes some time, such as 30s");
+	return (uint64_t)ns;
+}
+
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct profile_options *o = state->input;
@@ -75,7 +99,21 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_AGAINST:
 		o->against = arg;
 		return 0;
+	case KEY_ATTACH:
+		check_group(state, arg);
+		o->attach = arg;
+		return 0;
+	case KEY_FOR:
+		o->span = span_of(state, arg);
+		return 0;
+	case ARGP_KEY_SUCCESS:
+		if (o->span && !o->attach)
+			cli_usage(state, "--for belongs to --attach-next");
+		return 0;
 	case ARGP_KEY_ARGS:
+		if (o->attach)
+			cli_usage(state, "--attach-next starts no program: leave out '%s'",
+				state->argv[state->next]);
 		o->command = state->argv + state->next;
 		if (o->against && o->out)
 			cli_usage(state, "--against writes no templates: leave out --output");
@@ -88,6 +126,8 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->show = o->command[1];
 		return 0;
 	case ARGP_KEY_NO_ARGS:
+		if (o->attach)
+			return 0;
 		cli_usage(state, "no program given: fermata-lab profile -- PROGRAM");
 	default:
 		return cli_option(key, arg, o->cli);
@@ -97,7 +137,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 static const struct argp argp = {
 	.options = options,
 	.parser = parse,
-	.args_doc = "-- PROGRAM [ARGUMENT...]\nshow FILE",
+	.args_doc = "-- PROGRAM [ARGUMENT...]\n--attach-next GROUP\nshow FILE",
 	.doc = "Run a CUDA program and find out which memory its kernels touch behind each pointer "
 	       "that they are given. With `show': print such a result."
 	       "\vThe exit status is the program's. fermata-lab-profile(1) says what is seen, and "
@@ -211,7 +251,7 @@ static int profile_in(const struct profile_options *o, const char *dir, struct o
 	struct fm_err err = {0};
 	struct fm_profile p = {0};
 	struct profile_fit f = {.p = &p};
-	int status = profile_run(o, dir, &err), rc;
+	int status = o->attach ? profile_attach(o, dir, &err) : profile_run(o, dir, &err), rc;
 
 	if (status < 0)
 		return cli_report(&err);

@@ -10,6 +10,8 @@ struct profile_options {
 	const char *against; /* a file of templates, or a folder of them, to compare with */
 	const char *show;    /* a file to show instead of running something */
 	unsigned by;         /* a bit for each source */
+	const char *attach;  /* the group whose next process is looked at; NULL: a command is run */
+	uint64_t span;       /* and for how long, in ns; 0: until it ends */
 	bool check;
 	char **command; /* ends with NULL */
 };
@@ -19,11 +21,19 @@ struct profile_options {
 /* Runs the command with the agent in it, whose records are in `dir` then. Its exit status; 126, 127
  * if it cannot be run, with err; negative: it was not tried, with err. */
 int profile_run(const struct profile_options *o, const char *dir, struct fm_err *err);
+/* By which sources, for a program that has the agent in it. 0, or with err. */
+int profile_set_sources(const struct profile_options *o, struct fm_err *err);
 /* Programs that this one starts have the agent in them. */
 struct preload;
 int profile_preload(const struct preload *agent, struct fm_err *err);
 /* The same of any command, without an agent; `name' is what messages call it. */
 int profile_execute(char **command, const char *name, const char *dir, struct fm_err *err);
+
+/* --- profile_attach.c --- */
+
+/* Waits for the group's next process, and until that has ended or was looked at for long enough.
+ * 0, or with err. */
+int profile_attach(const struct profile_options *o, const char *dir, struct fm_err *err);
 
 /* --- profile.c --- */
 

@@ -71,7 +71,7 @@ static bool find_sanitizer(char path[PATH_MAX])
 
 /* --- the environment --- */
 
-static int set_sources(const struct profile_options *o, struct fm_err *err)
+int profile_set_sources(const struct profile_options *o, struct fm_err *err)
 {
 	char path[PATH_MAX], names[64] = "";
 	bool found = find_sanitizer(path);
@@ -227,7 +227,7 @@ int profile_run(const struct profile_options *o, const char *dir, struct fm_err 
 		.name = "CUDA",
 		.variable = "FERMATA_PROFILE_AGENT"};
 
-	if (inject_set(FM_PROFILE_DIR, dir, err) || set_sources(o, err) ||
+	if (inject_set(FM_PROFILE_DIR, dir, err) || profile_set_sources(o, err) ||
 		profile_preload(&agent, err))
 		return err->code ? err->code : -EINVAL;
 	return profile_execute(o->command, o->command[0], dir, err);

@@ -217,13 +217,15 @@ int profile_nothing(
 	const struct fm_profile *p = f->p;
 
 	if (!p->processes) {
-		fm_err_set(err, -ENODATA, "'%.100s' did not use CUDA", o->command[0]);
+		fm_err_set(err, -ENODATA, "'%.100s' did not use CUDA",
+			o->attach ? o->attach : o->command[0]);
 		return fm_err_hint(err,
 			"a program that is linked statically, or runs with other rights than its "
 			"caller, cannot be looked into; for a script, profile what it starts");
 	}
 	if (!p->launches) {
-		fm_err_set(err, -ENODATA, "'%.100s' launched no kernel", o->command[0]);
+		fm_err_set(err, -ENODATA, "'%.100s' launched no kernel",
+			o->attach ? o->attach : o->command[0]);
 		return fm_err_hint(err, "is there a device? `fermata doctor' says what is wrong");
 	}
 	profile_tell(f, o);

@@ -4,13 +4,14 @@
 exactly, by whatever way the program has the driver's functions; what was missed is told; and what cannot be done is said."""
 import json
 import os
+import signal
 import stat
 import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, PATIENCE, check, command, cuda_env, main, need_cuda_shim, program
+from harness import BUILD, PATIENCE, Fermata, check, command, cuda_env, eventually, main, need_cuda_shim, program
 
 SANITIZER = os.path.join(BUILD, "tests", "fakes", "sanitizer", "libsanitizer-public.so")
 WORDS = 16384  # bytes of the blocks that the programs' kernels are given
@@ -78,6 +79,66 @@ def graphs(stack):
         check(out == native.stdout, f"the program notes something else: {out}\nnatively: {native.stdout}")
         missed = [k["name"] for k in result["kernels"] if k["name"] not in ("step", "toil") and any(p["missed"] for p in k["pointers"])]
         check(not missed and result["unseen"]["graph"], f"{missed} {result['unseen']} {said}")
+
+
+def attached(stack):
+    """The next process of a group, which `fermata run' starts: it is scheduled, and looked at."""
+    fermata = Fermata(stack)
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    out = os.path.join(folder, "result")
+    fermata.env = cuda_env({**fermata.env, "FERMATA_PROFILE_SANITIZER": SANITIZER, "TMPDIR": folder, "XDG_DATA_HOME": folder,
+                            "XDG_RUNTIME_DIR": folder})
+    asked = os.path.join(folder, "fermata-attach", "next-training")
+
+    def look(*options):
+        p = subprocess.Popen(command("profile", "--json", "--attach-next", "training", *options), text=True, env=fermata.env,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        stack.callback(p.kill)
+        eventually("a request", lambda: os.path.exists(asked) or p.poll() is not None)
+        return p
+
+    def run(group, *argv):
+        return subprocess.run(fermata.run_argv(argv, "--group", group), env=fermata.env, capture_output=True, text=True,
+                              timeout=4 * PATIENCE, check=False)
+
+    guard = program("cuda_guard"), *GUARD
+    native = subprocess.run(guard, env=cuda_env(dict(os.environ)), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    p = look("-o", out)
+    r = run("other", *guard)
+    check(r.returncode == 0 and os.path.exists(asked), "another group's process took it")
+    second = subprocess.run(command("profile", "--attach-next", "training"), env=fermata.env, capture_output=True, text=True,
+                            timeout=PATIENCE, check=False)
+    check(second.returncode == 1 and "already" in second.stderr, second.stderr)
+    r = run("training", *guard)
+    check(r.returncode == 0 and r.stdout == native.stdout, f"{r}")
+    stdout, said = p.communicate(timeout=4 * PATIENCE)
+    check(p.returncode == 0, f"{p.returncode}: {said}")
+    seen = spans(json.loads(stdout))
+    check({k: seen.get(k) for k in TOUCHED} == TOUCHED and os.path.exists(out), f"{seen} {said}")
+    check(not os.path.exists(asked) and not [n for n in os.listdir(folder) if n.startswith("fermata-profile-")], "something was left")
+    # It was one process: the next one is not looked at.
+    r = run("training", "sh", "-c", "echo $FERMATA_PROFILE-$LD_PRELOAD")
+    check(r.stdout.startswith("-") and "profile" not in r.stdout, r.stdout)
+    # For some time, after which the program goes on. What it did by then is kept.
+    p = look("--for", "1ms")
+    q = fermata.program([program("cuda_foretold")], "--group", "training")
+    q.line("ready")
+    fermata.knows(q.pid)
+    _, said = p.communicate(timeout=4 * PATIENCE)
+    check(p.returncode == 1 and "training" in said, f"{p.returncode}: {said}")  # it did nothing in that time
+    for line in "alloc 16", "part 4", "check 0":
+        q.tell(line)
+        q.line(line.split()[0])
+    q.close()
+    # An interrupt while nobody has come.
+    p = look()
+    p.send_signal(signal.SIGINT)
+    _, said = p.communicate(timeout=PATIENCE)
+    check(p.returncode == 1 and "no process of 'training'" in said and not os.path.exists(asked), f"{p.returncode} {said}")
+    for options, word in ((("--attach-next", "a/b"), "no name of a group"), (("--attach-next", "a", "--", "true"), "starts no program"),
+                          (("--for", "1s", "--", "true"), "belongs to --attach-next")):
+        r = subprocess.run(command("profile", *options), env=fermata.env, capture_output=True, text=True, check=False)
+        check(r.returncode == 2 and word in r.stderr, f"{options}: {r.stderr}")
 
 
 def what_was_missed(stack):
@@ -245,4 +306,4 @@ def what_cannot_be(stack):
 
 
 if __name__ == "__main__":
-    main(exactly, graphs, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, what_cannot_be)
+    main(exactly, graphs, attached, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, what_cannot_be)

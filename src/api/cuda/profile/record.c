@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file of records of this process, and what is counted. */
 #include "agent.h"
+#include "base/clock.h"
 #include "base/util.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +14,8 @@
 
 static struct {
 	pthread_once_t once;
-	_Atomic bool wanted;
+	_Atomic bool wanted, ended;
+	uint64_t until; /* 0: the program's end */
 	struct fm_profile_wish wish;
 	char dir[4096], sanitizer[4096];
 	_Atomic pid_t pid; /* that of the file */
@@ -51,7 +53,7 @@ static void open_file(void)
 
 static void begin(void)
 {
-	const char *dir = secure_getenv(FM_PROFILE_DIR), *check, *sanitizer;
+	const char *dir = secure_getenv(FM_PROFILE_DIR), *check, *sanitizer, *span;
 
 	if (!dir || *dir != '/' || strlen(dir) >= sizeof(the.dir))
 		return;
@@ -62,12 +64,19 @@ static void begin(void)
 	check = secure_getenv(FM_PROFILE_CHECK);
 	the.wish.check = check && !strcmp(check, "1");
 	the.wish.by = sources_of(secure_getenv(FM_PROFILE_BY));
+	span = secure_getenv(FM_PROFILE_FOR);
+	if (span && strtoull(span, NULL, 10))
+		the.until = fm_now() + strtoull(span, NULL, 10);
 	atomic_store(&the.wanted, the.wish.by != 0);
 }
+
+static void put_end(void);
 
 bool fm_tap_wanted(void)
 {
 	pthread_once(&the.once, begin);
+	if (the.until && fm_now() > the.until && atomic_exchange(&the.wanted, false))
+		put_end();
 	return atomic_load_explicit(&the.wanted, memory_order_relaxed);
 }
 
@@ -84,6 +93,7 @@ static bool is_open(void)
 			close(atomic_load(&the.fd));
 			atomic_store(&the.launches, 0);
 			atomic_store(&the.seen, 0);
+			atomic_store(&the.ended, false);
 		}
 		open_file();
 	}
@@ -148,7 +158,8 @@ void fm_profile_count_module(int32_t error)
 		atomic_fetch_add(&the.patched, 1);
 }
 
-__attribute__((destructor)) static void end(void)
+/* Once; a child of a fork, which has another file, says nothing. */
+static void put_end(void)
 {
 	struct fm_record_end e = {.launches = atomic_load(&the.launches),
 		.seen = atomic_load(&the.seen),
@@ -158,9 +169,14 @@ __attribute__((destructor)) static void end(void)
 		.patch_error = atomic_load(&the.patch_error)};
 	const struct iovec part = {&e, sizeof(e)};
 
-	if (atomic_load(&the.pid) != getpid())
+	if (atomic_load(&the.pid) != getpid() || atomic_exchange(&the.ended, true))
 		return;
 	for (unsigned i = 0; i < FM_UNSEENS; i++)
 		e.unseen[i] = atomic_load(&the.unseen[i]);
 	fm_profile_put(FM_RECORD_END, &part, 1);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	put_end();
 }
