@@ -34,6 +34,7 @@ enum {
 	KEY_METRICS,
 	KEY_FORECAST,
 	KEY_MEMORY,
+	KEY_EARLY,
 };
 
 struct options {
@@ -44,6 +45,7 @@ struct options {
 	uint64_t from, until;            /* FM_NEVER: not given */
 	bool csv, forecast;
 	struct simulate_memories memories; /* n 0: not given */
+	bool early;
 	bool open, closed; /* how recorded jobs arrive, instead of as the file says */
 };
 
@@ -71,6 +73,8 @@ static const struct argp_option options[] = {
 		"Forecast the next turns, and report how many forecasts came true", 0},
 	{"memory-policy", KEY_MEMORY, "POLICY[,POLICY...]", 0,
 		"Policy of memory instead of the file's; several are compared with each other", 0},
+	{"memory-early", KEY_EARLY, 0, 0,
+		"Let groups begin before their memory is in, as programs with early start do", 0},
 	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	{0},
@@ -151,6 +155,9 @@ static error_t parse_sim(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_FORECAST:
 		o->forecast = true;
+		return 0;
+	case KEY_EARLY:
+		o->early = true;
 		return 0;
 	case KEY_MEMORY:
 		set_memories(state, arg, &o->memories);
@@ -250,7 +257,7 @@ static int set_forecast(struct fm_sim_plan *p, struct fm_err *err)
 
 static int set_memory(struct fm_sim_plan *p, const struct options *o, struct fm_err *err)
 {
-	if (!o->memories.n)
+	if (!o->memories.n && !o->early)
 		return 0;
 	if (!p->memory.policy) {
 		fm_err_set(err, -EINVAL, "%.100s has no device with memory", o->file);
@@ -261,7 +268,9 @@ static int set_memory(struct fm_sim_plan *p, const struct options *o, struct fm_
 		return fm_err_hint(err, "leave --svg, --trace, --metrics and --forecast away, or "
 					"give one policy");
 	}
-	p->memory.policy = o->memories.policy[0];
+	p->memory.early |= o->early;
+	if (o->memories.n)
+		p->memory.policy = o->memories.policy[0];
 	return 0;
 }
 

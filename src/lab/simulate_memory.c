@@ -104,7 +104,8 @@ int simulate_memory_table(const struct fm_sim_plan *p, const struct fm_sim_resul
 {
 	int rc;
 
-	printf("\nmemory: %s\n\n", p->memory.policy->name);
+	printf("\nmemory: %s%s\n\n", p->memory.policy->name,
+		p->memory.early ? ", early start" : "");
 	rc = group_table(p, r, base);
 	putchar('\n');
 	return rc ? rc : device_table(p, r, base);

@@ -198,7 +198,9 @@ json_t *simulate_object(const struct fm_sim_plan *p, const struct fm_sim_result 
 	bool bad = !o;
 
 	if (!bad && memory)
-		bad = json_object_set_new(o, "memory_policy", json_string(p->memory.policy->name));
+		bad = json_object_set_new(
+			      o, "memory_policy", json_string(p->memory.policy->name)) ||
+		      (p->memory.early && json_object_set_new(o, "memory_early", json_true()));
 	for (uint32_t i = 0; i < r->groups && !bad; i++) {
 		json_t *g = group_json(&p->group[i], &r->group[i]);
 

@@ -80,6 +80,7 @@ static const struct workload_key keys[] = {
 	{WL_MEMORY, "reserve", SIZE, OF_PLAN(memory.reserve), 0, 0},
 	{WL_MEMORY, "keep", FLAG, OF_PLAN(memory.keep), 0, 0},
 	{WL_MEMORY, "overtime", FLAG, OF_PLAN(memory.overtime), 0, 0},
+	{WL_MEMORY, "early", FLAG, OF_PLAN(memory.early), 0, 0},
 	{WL_GROUP, "count", COUNT, OF_GROUP(count), 1, 1000000},
 	{WL_GROUP, "user", COUNT, OF_GROUP(user), 1, 1000000},
 	{WL_GROUP, "devices", DEVICES, 0, 0, 0},

@@ -131,6 +131,7 @@ static void set_groups(struct memory *mem)
 		uint64_t used = e->served + e->overhead, gap = e->g->plan->gap;
 
 		mem->group[i].running = is_running(e);
+		mem->group[i].early = is_early(mem);
 		mem->group[i].turn = e->nth ? FM_MAX(used / e->nth, UINT64_C(1)) : FM_NEVER - 1;
 		if (gap && !e->nth)
 			mem->group[i].turn = gap;
@@ -220,6 +221,8 @@ static void plan(struct memory *mem)
 	set_groups(mem);
 	mem->w.host_left = host_left(mem);
 	mem->w.link = mem->d->plan->link;
+	if (is_early(mem))
+		mem->w.link.out = FM_MIN(mem->w.link.out, EARLY_OUT);
 	if (mem->d->plan->bridge)
 		mem->w.link = fm_mem_link_beside(
 			&mem->w.link, memory_bridge_rate(mem), memory_others_copy(mem));
@@ -271,6 +274,14 @@ static void set_deadlines(struct memory *mem)
 	}
 }
 
+/* It begins, or goes on, without all of its memory. */
+static bool runs_early(const struct memory *mem, const struct ent_memory *em)
+{
+	return em->chosen && mem->group[em->number].early &&
+	       (mem->group[em->number].running ||
+		       fm_mem_starts_early(&mem->plan, &mem->w, em->number));
+}
+
 static void hold(struct memory *mem, struct ent_memory *em)
 {
 	struct machine *m = mem->d->m;
@@ -278,7 +289,7 @@ static void hold(struct memory *mem, struct ent_memory *em)
 	bool held;
 	int rc;
 
-	held = mem->plan.group[em->number].held && to > m->now;
+	held = mem->plan.group[em->number].held && to > m->now && !runs_early(mem, em);
 	em->held &= em->held_to > m->now;
 	if (held == em->held && (!held || to == em->held_to))
 		return;
@@ -400,6 +411,7 @@ void memory_begins(struct ent *e)
 	clock_to(e->d->memory, e->g->m->now);
 	e->memory->copied = e->d->memory->copied;
 	e->memory->missed = false;
+	e->memory->clock = e->served;
 }
 
 /* Bytes of its set that are not on the device. */
@@ -424,6 +436,46 @@ static uint64_t reads(struct memory *mem, struct ent_memory *em)
 	return fm_mem_ns(bytes, mem->w.link.in);
 }
 
+/* Is the extent used by the command? Each has its time in the gap. */
+static bool is_used(const struct ent_memory *em, unsigned i)
+{
+	uint64_t gap = em->e->g->plan->gap, phase;
+
+	if (gap <= em->e->left)
+		return true;
+	phase = (uint64_t)((unsigned __int128)gap * i / em->set);
+	return (phase + gap - em->clock % gap) % gap < em->e->left;
+}
+
+/* Early start: what the command uses comes in first, one behind the other, and it waits for that.
+ * What finds no room it reads from the host. */
+static uint64_t brings_in(struct memory *mem, struct ent_memory *em)
+{
+	bool counts = em->e->g->m->counts;
+	uint64_t ns = 0;
+
+	for (unsigned i = 0; i < em->set; i++) {
+		struct fm_extent *x = &mem->extent[em->first + i];
+
+		if (x->where != FM_ON_HOST || !is_used(em, i))
+			continue;
+		ns = fm_add_sat(ns, fm_mem_ns(x->bytes, mem->w.link.in));
+		if (x->bytes > fm_sub_sat(mem->w.capacity, memory_sum(mem, true))) {
+			em->moved.missed += counts ? x->bytes : 0;
+			continue;
+		}
+		ns = fm_add_sat(ns, mem->w.link.flip);
+		x->where = FM_ON_DEVICE;
+		x->kept = false;
+		em->moved.in += counts ? x->bytes : 0;
+		mem->moved.in += counts ? x->bytes : 0;
+		mem->moved.residue += counts ? x->bytes : 0;
+		mem->moved.peak = FM_MAX(mem->moved.peak, memory_sum(mem, true));
+		memory_stale(mem->d);
+	}
+	return ns;
+}
+
 uint64_t memory_slows(struct ent *e)
 {
 	struct memory *mem = e->d->memory;
@@ -435,7 +487,7 @@ uint64_t memory_slows(struct ent *e)
 	em->copied = mem->copied;
 	copied = (uint64_t)((unsigned __int128)copied * e->d->plan->copy_cost / 100);
 	if (!em->missed)
-		copied = fm_add_sat(copied, reads(mem, em));
+		copied = fm_add_sat(copied, is_early(mem) ? brings_in(mem, em) : reads(mem, em));
 	em->missed = true;
 	return copied;
 }

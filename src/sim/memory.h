@@ -28,6 +28,7 @@ struct ent_memory {
 	uint64_t waited;      /* in earlier turns, since it last ran */
 	uint64_t copied;      /* the device's clock of copies when its command went on */
 	bool missed;          /* what the command reads from the host was counted */
+	uint64_t clock;       /* device time of the group when its command went on */
 	uint64_t waits_since; /* it has work and a closed gate; FM_NEVER: not so */
 	uint64_t held_before; /* before the counted time */
 	struct fm_sim_moved moved;
@@ -55,6 +56,15 @@ struct memory {
 	struct fm_sim_device_moved moved;
 };
 
+/* Of memory that leaves a device and stays mapped (docs/memory.md, Early start): the driver makes
+ * it so fast, and nothing is known of what has not changed. */
+#define EARLY_OUT UINT64_C(5000000000)
+
+static inline bool is_early(const struct memory *mem)
+{
+	return mem->d->m->plan->memory.early && mem->w.policy->ahead;
+}
+
 /* Nothing of it works on the device, nor will: its memory may move. */
 static inline bool at_rest(const struct ent *e)
 {
@@ -64,6 +74,8 @@ static inline bool at_rest(const struct ent *e)
 /* memory_move.c: of devices behind the same bridge: its rate, and how many others copy now. */
 uint64_t memory_bridge_rate(const struct memory *mem);
 unsigned memory_others_copy(const struct memory *mem);
+/* Bytes that have their place on the device; or on the host. */
+uint64_t memory_sum(const struct memory *mem, bool device);
 /* Begins moves that the plan wants and for which there is room; ends one. */
 void memory_moves(struct memory *mem);
 void memory_move_ends(struct memory *mem, struct way *way);

@@ -13,6 +13,9 @@ static uint64_t own_rate(const struct memory *mem, const struct way *way)
 	const struct fm_mem_link *link = &mem->d->plan->link;
 	uint64_t alone = way == &mem->in ? link->in : link->out;
 
+	if (way == &mem->out && is_early(mem))
+		alone = FM_MIN(alone, EARLY_OUT);
+
 	return mem->in.copies && mem->out.copies ? FM_MIN(alone, link->both / 2) : alone;
 }
 
@@ -132,7 +135,7 @@ static void begin(struct memory *mem, struct way *way, unsigned extent, bool cop
 	}
 }
 
-static uint64_t sum(const struct memory *mem, bool device)
+uint64_t memory_sum(const struct memory *mem, bool device)
 {
 	uint64_t bytes = 0;
 
@@ -159,11 +162,11 @@ static void begin_in(struct memory *mem)
 		return;
 	extent = p->in[mem->at_in];
 	if (mem->extent[extent].where != FM_ON_HOST || !at_rest(owner_of(mem, extent)->e) ||
-		mem->extent[extent].bytes > fm_sub_sat(mem->w.capacity, sum(mem, true)))
+		mem->extent[extent].bytes > fm_sub_sat(mem->w.capacity, memory_sum(mem, true)))
 		return;
 	mem->at_in++;
 	begin(mem, &mem->in, extent, true);
-	mem->moved.peak = FM_MAX(mem->moved.peak, sum(mem, true));
+	mem->moved.peak = FM_MAX(mem->moved.peak, memory_sum(mem, true));
 }
 
 static void begin_out(struct memory *mem)
@@ -175,7 +178,7 @@ static void begin_out(struct memory *mem)
 		return;
 	x = &mem->extent[p->out[mem->at_out]];
 	if (x->where != FM_ON_DEVICE || !at_rest(mem->ent[x->client].e) ||
-		(!x->kept && x->bytes > fm_sub_sat(mem->d->plan->host, sum(mem, false))))
+		(!x->kept && x->bytes > fm_sub_sat(mem->d->plan->host, memory_sum(mem, false))))
 		return;
 	begin(mem, &mem->out, p->out[mem->at_out++], !x->kept);
 }
@@ -208,7 +211,7 @@ static void count(struct memory *mem, struct way *way, struct fm_extent *x)
 static void arrive(struct memory *mem, struct way *way)
 {
 	struct fm_extent *x = &mem->extent[way->extent];
-	bool keep = machine_of(mem)->plan->memory.keep;
+	bool keep = machine_of(mem)->plan->memory.keep && !is_early(mem);
 
 	way->busy = false;
 	count(mem, way, x);

@@ -187,6 +187,9 @@ struct fm_sim_memory {
 	uint64_t reserve;                   /* of each device; FM_NEVER: fm_mem_reserve() */
 	bool keep;     /* copies on the host are kept while they are valid and there is room */
 	bool overtime; /* a group computes on beside moves that are late for the next one */
+	/* Groups begin before their memory is in: each command brings in what it uses, and waits
+	 * for that. Under policies that move memory ahead. */
+	bool early;
 };
 
 struct fm_sim_plan {

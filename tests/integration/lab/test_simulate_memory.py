@@ -109,6 +109,27 @@ class SimulateMemory(unittest.TestCase):
         self.assertGreater(two["jit"]["groups"][0]["memory"]["longest_wait_ns"],
                            one["jit"]["groups"][0]["memory"]["longest_wait_ns"])
 
+    def test_early(self):
+        """By the option or by the file, and as little is held under policies that move nothing ahead as before."""
+        text = ("[workload]\npolicy = fixed-priority\nduration = 20s\n[memory]\n{early}\n[device gpu]\nmemory = 2G\nhost = 1T\n"
+                "link-in = 10GB\nlink-out = 10GB\nlink-both = 20GB\n"
+                "[group urgent]\nmemory = 1G\ngap = 80ms\narrive = poisson 1s\ncommands = 1 x 10ms\npriority = high\n"
+                "[group training]\nmemory = 1664M\ngap = 10ms\ncommands = 10 x 1ms\n")
+        plain, asked = self.write(text.format(early="")), os.path.join(self.dir.name, "early.ini")
+        with open(asked, "w", encoding="ascii") as f:
+            f.write(text.format(early="early = yes"))
+        held = json.loads(self.call("--json", plain).stdout)
+        early = json.loads(self.call("--json", "--memory-early", plain).stdout)
+        self.assertEqual(early, json.loads(self.call("--json", asked).stdout))
+        self.assertTrue(early["memory_early"])
+        self.assertNotIn("memory_early", held)
+        p99 = [r["groups"][0]["response"]["p99_ns"] for r in (held, early)]
+        self.assertLess(p99[1], p99[0] / 2)
+        self.assertLess(early["groups"][0]["memory"]["held_ns"], held["groups"][0]["memory"]["held_ns"] / 4)
+        self.assertIn("memory: jit, early start", self.call("--memory-early", plain).stdout)
+        opt = [json.loads(self.call("--json", "--memory-policy", "opt", f).stdout)["groups"] for f in (plain, asked)]
+        self.assertEqual(opt[0], opt[1])
+
     def test_forms_agree(self):
         path = os.path.join(EXAMPLES, "memory.ini")
         args = (path, "--duration", "5s")
@@ -170,6 +191,7 @@ class SimulateMemory(unittest.TestCase):
     def test_mistakes(self):
         memory, plain = os.path.join(EXAMPLES, "memory.ini"), os.path.join(EXAMPLES, "inference.ini")
         for args, reason, hint in (
+                ((plain, "--memory-early"), "no device with memory", "give it one"),
                 ((memory, "--memory-policy", "jot"), "no policy 'jot' of memory", "did you mean 'jit'?"),
                 ((memory, "--memory-policy", "jit,jit"), "'jit' stands there twice", ""),
                 ((memory, "--memory-policy", ","), "no policy of memory named", ""),

@@ -198,6 +198,55 @@ static void a_request_is_never_held(void **state)
 	}
 }
 
+/* Nobody foresees the turns of the urgent group, each of which uses an eighth of its memory. It is
+ * held for all of that; with early start it waits for that eighth alone, or reads it from the
+ * host. */
+static void early_start_waits_for_what_is_used(void **state)
+{
+	struct fm_sim_group_result held, early;
+	struct world w;
+
+	for (unsigned is_early = 0; is_early < 2; is_early++) {
+		plan(&w, "fixed-priority", 20 * FM_S);
+		memory(&w, "jit", DEVICE(.memory = 2048 * MIB));
+		w.plan.memory.early = is_early;
+		add(&w, GROUP(.memory = 1024 * MIB, .arrival = FM_SIM_PERIODIC,
+				.time = {FM_SIM_EXP, FM_S, 0}, .gap = 80 * FM_MS, .dirty = 100,
+				COMMANDS(1, 10 * FM_MS)));
+		add(&w, GROUP(.memory = 1664 * MIB, .gap = 10 * FM_MS, .dirty = 100,
+				COMMANDS(10, FM_MS)));
+		w.group[0].hints.value[FM_HINT_PRIORITY] = FM_PRIORITY_HIGH;
+		run(&w);
+		*(is_early ? &early : &held) = w.r.group[0];
+		assert_true(w.r.group[1].jobs > 100);
+		assert_true(w.r.device[0].moved.in > GB);
+		end(&w);
+	}
+	assert_true(early.jobs > 10 && early.moved.held < held.moved.held / 4);
+	assert_true(early.response.max < held.response.max / 2);
+	/* 13 ms for the eighth, also if it is read from the host, 10 of its own, 1 of the other. */
+	assert_true(early.response.max < 60 * FM_MS);
+}
+
+/* A program that is larger than the device: what found no room is read from the host. */
+static void early_start_of_what_never_fits(void **state)
+{
+	struct world w;
+
+	for (unsigned is_early = 0; is_early < 2; is_early++) {
+		plan(&w, "round-robin", 10 * FM_S);
+		memory(&w, "jit", DEVICE(.memory = 1024 * MIB));
+		w.plan.memory.early = is_early;
+		add(&w, GROUP(.memory = 1536 * MIB, .gap = 120 * FM_MS, COMMANDS(1, 10 * FM_MS)));
+		run(&w);
+		assert_int_equal(w.r.device[0].moved.in + w.r.device[0].moved.out, 0);
+		assert_true(w.r.group[0].moved.missed > GB);
+		/* A third of its commands wait for 13 ms of the link. */
+		assert_true(busy(&w) > 0.6 && busy(&w) < 0.8);
+		end(&w);
+	}
+}
+
 static void groups_come_and_go(void **state)
 {
 	struct world w;
@@ -239,6 +288,7 @@ static void random_plan(struct world *w, uint64_t seed)
 			.link = {5 * GB, 4 * GB, 8 * GB, rnd(&s, 2) * FM_MS}));
 	w->plan.memory.keep = rnd(&s, 2);
 	w->plan.memory.overtime = rnd(&s, 2);
+	w->plan.memory.early = seed % 3 == 0;
 	device(w, DEVICE(.memory = rnd(&s, 2) * 1024 * MIB, .host = UINT64_MAX,
 			  .link = {5 * GB, 4 * GB, 8 * GB, 0}));
 	for (unsigned n = 2 + (unsigned)rnd(&s, 4); n--;) {
@@ -300,6 +350,8 @@ int main(void)
 		cmocka_unit_test(kept_copies_need_no_copy),
 		cmocka_unit_test(copies_cost_commands),
 		cmocka_unit_test(overtime_fills_the_wait),
+		cmocka_unit_test(early_start_waits_for_what_is_used),
+		cmocka_unit_test(early_start_of_what_never_fits),
 		cmocka_unit_test(a_request_is_never_held),
 		cmocka_unit_test(groups_come_and_go),
 		cmocka_unit_test(anything),
