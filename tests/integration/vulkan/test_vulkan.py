@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, PATIENCE, SANITIZE, Fermata, Skip, Worker, check, eventually, foreign, main, need, preload, program, runtime
+from harness import BUILD, FERMATA, PATIENCE, SANITIZE, Fermata, Skip, Worker, check, eventually, foreign, main, need, preload, program, runtime
 
 WORKER = program("vulkan_worker")
 REAL = os.environ.get("FERMATA_TEST_VULKAN") == "real"
@@ -259,6 +259,33 @@ def validated(stack):
             check(said[layers] == said[VALIDATION], f"{way} {layers}:\n{text}\nnatively: {said[VALIDATION]}")
 
 
+def doctor(stack):
+    """What it finds by trying is what a queue of the device then has; through our layer, too; and no device is no fault."""
+    fermata = start(stack)
+    if SANITIZE:
+        fermata.env.update(LD_PRELOAD=runtime(), ASAN_OPTIONS="detect_leaks=0")
+
+    def asked(**env):
+        report = json.loads(subprocess.run([FERMATA, "doctor", "--json"], env=dict(fermata.env, **env), text=True, capture_output=True,
+                                           timeout=PATIENCE).stdout)
+        return [c for c in report["checks"] if c["check"].startswith("Vulkan")], [d for d in report["devices"] if d["platform"] == "Vulkan"]
+
+    checks, devices = asked()
+    w = worker(fermata)
+    q = queues(fermata, w.pid)[0]
+    check([c["verdict"] for c in checks] == ["ok", "ok"] and checks[1]["text"] == f"{len(devices)} of {len(devices)} devices can be scheduled",
+          f"{checks}")
+    mine = [d for d in devices if q["device"].startswith(d["name"])]
+    check(mine and max(mine[0]["levels"]) == q["level"], f"doctor: {devices}, a queue: {q}")
+    check(REAL or "unproven" not in mine[0]["text"], mine[0]["text"])
+    w.finish()
+    empty = os.path.join(fermata.dir, "no_driver.json")
+    checks, devices = asked(VK_ICD_FILENAMES=empty, VK_DRIVER_FILES=empty)
+    check(not devices and [c["verdict"] for c in checks] == ["ok", "ok"] and "no device" in checks[1]["text"], f"{checks} {devices}")
+    checks, devices = asked(VK_LOADER_LAYERS_DISABLE=LAYER)
+    check(devices and checks[-1]["verdict"] == "warning" and "does not find the layer" in checks[-1]["text"], f"{checks}")
+
+
 def same_frames(stack, vulkan_filter):
     """An unmodified program: the same frames, alone, beside another program, and suspended at random."""
     need("ffmpeg")
@@ -289,4 +316,4 @@ def libplacebo(stack):
     same_frames(stack, "libplacebo=w=64:h=48")
 
 
-main(ways, level_and_name, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, failing_calls, environment, validated, ffmpeg, libplacebo)
+main(ways, level_and_name, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)

@@ -7,7 +7,6 @@
 #include "cmd/cli.h"
 #include "cmd/inject.h"
 #include "cmd/place.h"
-#include "doctor/doctor.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@ static bool wanted(void)
 	return !wish || strcmp(wish, "0");
 }
 
-static int find_manifest(char dir[PATH_MAX], struct fm_err *err)
+int tool_vulkan_find(char dir[PATH_MAX], struct fm_err *err)
 {
 	char self[PATH_MAX];
 
@@ -80,7 +79,7 @@ static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 	if (!wanted())
 		return 0;
 	/* Most programs use no Vulkan, and `fermata doctor` tells. */
-	if (find_manifest(dir, err)) {
+	if (tool_vulkan_find(dir, err)) {
 		if (getenv("FERMATA_VULKAN"))
 			cli_report(err);
 		return 0;
@@ -89,19 +88,16 @@ static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 	return rc ? rc : append(TOOL_VULKAN_LAYERS, TOOL_VULKAN_LAYER, err);
 }
 
-static void installed(struct doctor *d)
-{
-	struct fm_err err = {0};
-	char dir[PATH_MAX];
-
-	if (find_manifest(dir, &err))
-		doctor_found(d, WARNING, "Vulkan layer", err.text, err.hint);
-	else
-		doctor_found(d, GOOD, "Vulkan layer", dir, NULL);
-}
+static const struct fm_api_probe probes[] = {
+	{"vulkan", tool_vulkan_probe},
+	{"vulkan-layer", tool_vulkan_probe_layer},
+	{0},
+};
 
 const struct fm_api fm_api_vulkan = {
 	.name = "vulkan",
 	.inject = inject,
-	.installed = installed,
+	.installed = tool_vulkan_installed,
+	.doctor = tool_vulkan_doctor,
+	.probe = probes,
 };
