@@ -53,10 +53,10 @@ static void nap(uint64_t ns)
 	nanosleep(&ts, NULL);
 }
 
-/* Have all of these come, or the limit? */
-static void await(struct trial *t, unsigned from, unsigned to)
+/* Until all of these have come, or the limit. */
+static void await(struct trial *t, unsigned from, unsigned to, uint64_t most)
 {
-	uint64_t until = fm_now() + FM_TRIAL_PASSES;
+	uint64_t until = fm_now() + most;
 
 	for (unsigned i = from; i < to; i++)
 		while (t->mark[i].put && !atomic_load(&t->mark[i].came) && fm_now() < until)
@@ -74,7 +74,7 @@ static bool stands(struct trial *t, const struct fm_hw_ops *ops, void *hwq,
 	for (unsigned i = 0; i < t->n; i++)
 		put(t, i, &others[i]);
 	nap(FM_TRIAL_STANDS);
-	await(t, 0, t->n);
+	await(t, 0, t->n, FM_TRIAL_PASSES);
 	for (unsigned i = 0; i < t->n; i++)
 		t->mark[i].late = t->mark[i].put && !atomic_load(&t->mark[i].came);
 	return true;
@@ -84,7 +84,7 @@ static enum fm_trial verdict(struct trial *t, bool passed, unsigned *stalled)
 {
 	if (passed)
 		return FM_TRIAL_PASSED;
-	await(t, t->n, t->n + 1);
+	await(t, t->n, t->n + 1, FM_TRIAL_OPENS);
 	if (!atomic_load(&t->mark[t->n].came))
 		return FM_TRIAL_STAYS;
 	nap(FM_TRIAL_STANDS); /* those that stood with it have come by now */

@@ -7,8 +7,8 @@
  *
  * Owns: the trackers of a trial, until the last of them has been told.
  * Locks: none. The caller sees to it that the operations may be called (hwqueue.h).
- * Threads: any. It blocks for a few milliseconds, and for at most FM_TRIAL_PASSES for each step;
- * for twice that where another queue seems to stall.
+ * Threads: any. It blocks for a few milliseconds, and for at most FM_TRIAL_PASSES and
+ * FM_TRIAL_OPENS; for twice that where another queue seems to stall.
  */
 #pragma once
 #include "api/hwqueue.h"

@@ -20,5 +20,9 @@
 /* [time] What does not pass within this time counts as standing. Larger: a device that has much to
  * do is not taken for one that stands, and a queue beside busy ones is made later. */
 #define FM_TRIAL_PASSES (100 * FM_MS)
+/* [time] What was behind the gate must have passed so long after it opened. It is tried once, so a
+ * machine that is busy just then must not look like one without gates. Larger: where gates do not
+ * open, the first command comes later. */
+#define FM_TRIAL_OPENS (2 * FM_S)
 /* [time] Between looks. */
 #define FM_TRIAL_LOOK (50 * FM_US)

@@ -187,18 +187,38 @@ def left_alone(stack):
     w.finish()
 
 
+def behind(fermata, name):
+    """A layer of the tests', between ours and the driver."""
+    folder = fermata.dir
+    ours = os.path.realpath(os.path.join(BUILD, "lib", "fermata", "vulkan"))
+    library = os.path.join(BUILD, "tests", "fakes", f"libvulkan_{name}.so")
+    with open(os.path.join(folder, f"VkLayer_{name}.json"), "w") as f:
+        json.dump({"file_format_version": "1.2.0", "layer": {
+            "name": f"VK_LAYER_FERMATA_{name}", "type": "GLOBAL", "library_path": library, "api_version": "1.3.239",
+            "implementation_version": "1", "description": name}}, f)
+    fermata.env.update(VK_INSTANCE_LAYERS=f"{LAYER}:VK_LAYER_FERMATA_{name}", VK_ADD_LAYER_PATH=f"{ours}:{folder}")
+
+
+def queues_that_share(stack):
+    """Two queues of a device that share one of the driver's: the second would hold up the first, so it has no gates. The results of
+    programs that use both are right, also suspended at random."""
+    fermata = start(stack)
+    behind(fermata, "one")
+    p = fermata.program([program("gpu_vulkan"), "binary", "100000000"])
+    both = eventually("both queues are known", lambda: len(queues(fermata, p.pid)) == 2 and queues(fermata, p.pid))
+    check(sorted(q["level"] for q in both) == [1, 2], f"{both}")
+    p.close()
+    p = fermata.program([program("gpu_vulkan"), "binary", "300"])
+    check(fermata.suspend_at_random(random.Random(4), [p]), "it was not suspended")
+    check(p.wait() == 0, f"{p.lines}")
+    eventually("its commands are counted", lambda: fermata.stats()["governed"] >= 600)
+
+
 def failing_calls(stack):
     """What fails in the layer's own calls is never the program's: its results are right, it is stopped as well as that can be, and
     goes on."""
     fermata = start(stack)
-    folder = fermata.dir
-    ours = os.path.realpath(os.path.join(BUILD, "lib", "fermata", "vulkan"))
-    library = os.path.join(BUILD, "tests", "fakes", "libvulkan_faults.so")
-    with open(os.path.join(folder, "VkLayer_faults.json"), "w") as f:
-        json.dump({"file_format_version": "1.2.0", "layer": {
-            "name": "VK_LAYER_FERMATA_faults", "type": "GLOBAL", "library_path": library, "api_version": "1.3.239",
-            "implementation_version": "1", "description": "faults"}}, f)
-    fermata.env.update(VK_INSTANCE_LAYERS=f"{LAYER}:VK_LAYER_FERMATA_faults", VK_ADD_LAYER_PATH=f"{ours}:{folder}")
+    behind(fermata, "faults")
     for faults, level in (("signal", 2), ("status,submit,fence", None), ("device", 1)):
         fermata.env["FAULTS"] = faults
         w = worker(fermata)
@@ -316,4 +336,4 @@ def libplacebo(stack):
     same_frames(stack, "libplacebo=w=64:h=48")
 
 
-main(ways, level_and_name, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)
+main(ways, level_and_name, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, queues_that_share, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)

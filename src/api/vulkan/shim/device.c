@@ -72,9 +72,13 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 		return NULL;
 	q->key = at->key;
 	if (!fm_xq_create(&q->xq, c,
-		    &(struct fm_xq_config){
-			    .device = dev->key, .ops = &fm_hw_vulkan, .hwq = q, .in_order = true}))
+		    &(struct fm_xq_config){.device = dev->key,
+			    .ops = &fm_hw_vulkan,
+			    .hwq = q,
+			    .in_order = true})) {
+		atomic_store(&q->made, true);
 		return &q->entry;
+	}
 	fm_hw_vulkan.release(q, false);
 	return NULL;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The operations on one queue. */
+#include "api/trial.h"
 #include "base/cancel.h"
 #include "vulkan.h"
 #include <errno.h>
@@ -225,39 +226,78 @@ void fm_vk_drain(struct fm_vk_device *dev, VkQueue queue, uint64_t until)
 
 /* --- which level --- */
 
-static bool stood_and_passed(struct fm_vk_queue *q, VkFence f)
-{
-	const struct timespec while_it_stands = {.tv_nsec = FM_VK_TRIAL_STANDS};
-	bool stood;
+/* A tracker of a trial's, which may come long after it, keeps the device. */
+struct visit {
+	struct fm_vk_device *dev;
+	fm_reached_fn *reached;
+	void *cookie;
+};
 
-	if (put_gate(q, ++q->placed, f) != VK_SUCCESS)
-		return false;
-	nanosleep(&while_it_stands, NULL);
-	stood = q->dev->next.vkGetFenceStatus(q->dev->handle, f) == VK_NOT_READY;
-	open_up_to(q, q->placed);
-	return q->dev->next.vkWaitForFences(q->dev->handle, 1, &f, VK_TRUE, FM_VK_TRIAL_PASSES) ==
-		       VK_SUCCESS &&
-	       stood;
+static void visited(void *arg, uint64_t now)
+{
+	struct visit *v = arg;
+
+	v->reached(v->cookie, now);
+	atomic_fetch_sub(&v->dev->live, 1);
+	free(v);
 }
 
-/* Tried on the first queue of a device, in the program's own call. */
+static int track_in_trial(void *hwq, fm_reached_fn *reached, void *cookie)
+{
+	struct fm_vk_queue *q = hwq;
+	struct visit *v = malloc(sizeof(*v));
+	int rc;
+
+	if (!v)
+		return -ENOMEM;
+	*v = (struct visit){q->dev, reached, cookie};
+	atomic_fetch_add(&q->dev->live, 1);
+	rc = track(q, visited, v);
+	if (rc) {
+		atomic_fetch_sub(&q->dev->live, 1);
+		free(v);
+	}
+	return rc;
+}
+
+/* The device's other queues; the caller frees them. */
+static unsigned others_of(struct fm_vk_queue *q, struct fm_trial_queue **others)
+{
+	struct fm_vk_device *dev = q->dev;
+	unsigned n = 0, most = 0;
+
+	pthread_mutex_lock(&dev->lock);
+	for (struct fm_vk_queue *o = dev->queues; o; o = o->next_of_device)
+		most += o != q && atomic_load(&o->made);
+	*others = most ? calloc(most, sizeof(**others)) : NULL;
+	for (struct fm_vk_queue *o = dev->queues; o && *others && n < most; o = o->next_of_device)
+		if (o != q && atomic_load(&o->made))
+			(*others)[n++] = (struct fm_trial_queue){track_in_trial, o};
+	pthread_mutex_unlock(&dev->lock);
+	return n;
+}
+
+/* Each queue is tried beside those that there are, in the program's own call. A device without
+ * gates is not tried again. A queue that holds up others has none, and they keep theirs. */
 static bool gates_hold(struct fm_vk_queue *q)
 {
-	enum fm_vk_gates known = atomic_load(&q->dev->gates);
-	VkFence f;
+	static const struct fm_hw_ops ops = {.name = "vulkan",
+		.track = track_in_trial,
+		.host_gate = {.deactivate = deactivate, .reactivate = reactivate}};
+	struct fm_trial_queue *others;
+	enum fm_trial is;
+	unsigned n;
 
-	if (known != FM_VK_GATES_UNTRIED)
-		return known == FM_VK_GATES_HOLD;
-	f = fence_get(q);
-	if (!f)
+	if (atomic_load(&q->dev->gates) == FM_VK_GATES_NONE)
 		return false;
-	fm_queue_lock_take(&q->submit);
-	known = stood_and_passed(q, f) ? FM_VK_GATES_HOLD : FM_VK_GATES_NONE;
-	fm_queue_lock_give(&q->submit);
-	atomic_store(&q->dev->gates, known);
-	if (q->dev->next.vkGetFenceStatus(q->dev->handle, f) == VK_SUCCESS)
-		fence_put(q, f, true); /* else it ends with the device */
-	return known == FM_VK_GATES_HOLD;
+	n = others_of(q, &others);
+	is = fm_gate_try(&ops, q, others, n, NULL);
+	free(others);
+	if (is == FM_TRIAL_HOLDS)
+		atomic_store(&q->dev->gates, FM_VK_GATES_HOLD);
+	else if (is != FM_TRIAL_STALLS && atomic_load(&q->dev->gates) == FM_VK_GATES_UNTRIED)
+		atomic_store(&q->dev->gates, FM_VK_GATES_NONE);
+	return is == FM_TRIAL_HOLDS;
 }
 
 static unsigned levels(void *hwq)

@@ -6,14 +6,6 @@
 #pragma once
 #include "base/clock.h"
 
-/* [time] In the trial of a gate what is behind it must stand for so long. Larger: the first command
- * of a device comes later. */
-#define FM_VK_TRIAL_STANDS (2 * FM_MS)
-/* [time] What should pass an open gate then may take so long. It is tried once, so a machine that
- * is busy just then must not look like one without gates. Larger: where gates do not open, the
- * first command of a device comes later. */
-#define FM_VK_TRIAL_PASSES (2 * FM_S)
-
 /* [times] How much farther apart gates are while nobody waits for the device. Larger: they cost
  * less; but the first stop takes longer. A gate is two submissions to the driver, which are more
  * than those of other APIs. */

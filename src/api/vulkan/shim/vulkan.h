@@ -102,6 +102,7 @@ struct fm_vk_queue {
 	struct fm_watched watch;
 	struct fm_vk_device *dev;
 	VkQueue handle;
+	_Atomic bool made; /* its XQueue is there */
 	struct fm_queue_lock submit;
 	pthread_mutex_t gate;
 	VkSemaphore semaphore;           /* of its gates; VK_NULL_HANDLE: level 1 */
