@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "tune.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -32,25 +33,33 @@ static void came(void *cookie, uint64_t now)
 	unref(m->of);
 }
 
-static bool put(struct trial *t, unsigned i, const struct fm_trial_queue *q)
-{
-	struct mark *m = &t->mark[i];
-
-	m->of = t;
-	atomic_fetch_add(&t->refs, 1);
-	m->put = true;
-	if (q->track && !q->track(q->hwq, came, m))
-		return true;
-	m->put = false;
-	unref(t); /* the caller has another */
-	return false;
-}
-
 static void nap(uint64_t ns)
 {
 	const struct timespec ts = fm_timespec(ns);
 
 	nanosleep(&ts, NULL);
+}
+
+/* A queue that another thread uses just now is asked again. */
+static bool put(struct trial *t, unsigned i, const struct fm_trial_queue *q)
+{
+	struct mark *m = &t->mark[i];
+	int rc = -EIO;
+
+	m->of = t;
+	atomic_fetch_add(&t->refs, 1);
+	m->put = true;
+	for (unsigned n = 0; q->track && n < FM_TRIAL_TRIES; n++) {
+		rc = q->track(q->hwq, came, m);
+		if (rc != -EBUSY)
+			break;
+		nap(FM_TRIAL_LOOK);
+	}
+	if (!rc)
+		return true;
+	m->put = false;
+	unref(t); /* the caller has another */
+	return false;
 }
 
 /* Until all of these have come, or the limit. */

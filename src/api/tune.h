@@ -26,3 +26,5 @@
 #define FM_TRIAL_OPENS (2 * FM_S)
 /* [time] Between looks. */
 #define FM_TRIAL_LOOK (50 * FM_US)
+/* [times] A queue that another thread uses is asked so often. Larger: fewer are left out. */
+#define FM_TRIAL_TRIES 20u

@@ -78,14 +78,15 @@ def ring(stack):
 
 
 def binary(stack):
-    said = native("binary", "400")
     fermata = Fermata(stack)
-    p = fermata.program([GPU, "binary", "400"])
-    n = fermata.suspend_at_random(random.Random(35), [p])
-    check(p.wait() == 0, f"status {p.p.returncode}, suspended {n} times")
-    p.reader.join()
-    check(p.lines[0] == said.strip() and n, f"{p.lines} after {n} suspensions")
-    print(f"         suspended {n} times", flush=True)
+    for how in "binary", "chain":
+        said = native(how, "400")
+        p = fermata.program([GPU, how, "400"])
+        n = fermata.suspend_at_random(random.Random(35), [p])
+        check(p.wait() == 0, f"{how}: status {p.p.returncode}, suspended {n} times")
+        p.reader.join()
+        check(p.lines[0] == said.strip() and n, f"{how}: {p.lines} after {n} suspensions")
+        print(f"         suspended {n} times", flush=True)
 
 
 def killed(stack):

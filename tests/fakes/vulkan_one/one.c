@@ -2,9 +2,13 @@
 /*
  * A Vulkan layer for behind ours, with which each family has two queues that share one of the
  * driver's: what stands in one holds up the other, as on a device with fewer channels than queues.
- * For programs with one instance and one device.
+ * It ends a program that waits for a binary semaphore before all that its signal depends on has
+ * been submitted (VUID-vkQueueSubmit-pWaitSemaphores-03238), as far as vkQueueSubmit shows. For
+ * programs with one instance and one device.
  */
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vulkan/vk_layer.h>
@@ -36,12 +40,89 @@ static VkQueue real(VkQueue queue)
 	return o >= second && o < second + FAMILIES ? o->real : queue;
 }
 
+/* --- what has been submitted, of the first family --- */
+
+#define MOST 100000u
+
+struct point {
+	VkSemaphore semaphore;
+	uint64_t value;        /* 0: it is binary */
+	unsigned queue, after; /* a signal: behind so many waits of this queue */
+};
+static struct point waits[2][MOST], signals[MOST];
+static unsigned n_waits[2], passed[2], n_signals;
+
+static bool reached(const struct point *p)
+{
+	uint64_t value = 0;
+
+	return !p->value ||
+	       (NEXT(vkGetSemaphoreCounterValue)(the_device, p->semaphore, &value) == VK_SUCCESS &&
+		       value >= p->value);
+}
+
+static bool depends_on_nothing(unsigned queue, unsigned after, unsigned depth);
+
+/* Is there a signal for it, whether or not it has happened? */
+static bool will_come(const struct point *p, unsigned depth)
+{
+	if (p->value && reached(p))
+		return true;
+	for (unsigned i = n_signals; i-- > 0;)
+		if (signals[i].semaphore == p->semaphore && signals[i].value >= p->value)
+			return depends_on_nothing(signals[i].queue, signals[i].after, depth + 1);
+	return false;
+}
+
+/* That has not been submitted. */
+static bool depends_on_nothing(unsigned queue, unsigned after, unsigned depth)
+{
+	while (passed[queue] < n_waits[queue] && reached(&waits[queue][passed[queue]]))
+		passed[queue]++;
+	for (unsigned i = passed[queue]; i < after; i++)
+		if (waits[queue][i].value && (depth > 100 || !will_come(&waits[queue][i], depth)))
+			return false;
+	return true;
+}
+
+static const VkTimelineSemaphoreSubmitInfo *values_of(const VkSubmitInfo *b)
+{
+	const VkBaseInStructure *s = b->pNext;
+
+	while (s && s->sType != VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO)
+		s = s->pNext;
+	return (const void *)s;
+}
+
+static void note(unsigned queue, const VkSubmitInfo *b)
+{
+	const VkTimelineSemaphoreSubmitInfo *v = values_of(b);
+
+	for (uint32_t i = 0; i < b->waitSemaphoreCount && n_waits[queue] < MOST; i++) {
+		struct point p = {.semaphore = b->pWaitSemaphores[i],
+			.value = v && i < v->waitSemaphoreValueCount ? v->pWaitSemaphoreValues[i]
+								     : 0};
+
+		if (!p.value && !will_come(&p, 0)) {
+			fputs("a binary semaphore is waited for too early\n", stderr);
+			abort();
+		}
+		waits[queue][n_waits[queue]++] = p;
+	}
+	for (uint32_t i = 0; i < b->signalSemaphoreCount && n_signals < MOST; i++)
+		signals[n_signals++] = (struct point){b->pSignalSemaphores[i],
+			v && i < v->signalSemaphoreValueCount ? v->pSignalSemaphoreValues[i] : 0,
+			queue, n_waits[queue]};
+}
+
 static VkResult one_vkQueueSubmit(
 	VkQueue queue, uint32_t n, const VkSubmitInfo *batches, VkFence fence)
 {
 	VkResult rc;
 
 	pthread_mutex_lock(&one_at_a_time);
+	for (uint32_t i = 0; i < n; i++)
+		note(real(queue) != queue, &batches[i]);
 	rc = NEXT(vkQueueSubmit)(real(queue), n, batches, fence);
 	pthread_mutex_unlock(&one_at_a_time);
 	return rc;

@@ -7,6 +7,7 @@
  *	gpu_vulkan pairs            does a queue that stands hold up another? All pairs, by families
  *	gpu_vulkan ring MOST        submissions behind what stands: how many until the driver makes
  *	                            the caller wait; then it opens, and all is done
+ *	gpu_vulkan chain ROUNDS     likewise, and by timelines, in turn
  *	gpu_vulkan binary ROUNDS    commands that binary semaphores order, to and fro between queues
  *
  * The waits are of the program's own, so natively these need no scheduler.
@@ -78,7 +79,7 @@ static void closed(unsigned seconds)
 	expect(!lane_wrong(&stands, (uint64_t)BEHIND * STEPS) &&
 			!lane_wrong(&works, beside * STEPS),
 		"wrong words");
-	vkDestroySemaphore(g.device, gate, NULL);
+	semaphore_end(&g, gate);
 	lane_close(&stands);
 	lane_close(&works);
 	gpu_close(&g);
@@ -113,7 +114,7 @@ static bool passes(struct lane *a, struct lane *b, VkCommandBuffer in_b)
 	expect(lane_at(a) == a->value - 1, "what waits for the host does not stand");
 	timeline_signal(a->g, gate, 1);
 	expect(lane_wait(a, a->value, SOON) && lane_wait(b, b->value, SOON), "it does not go on");
-	vkDestroySemaphore(a->g->device, gate, NULL);
+	semaphore_end(a->g, gate);
 	return ok;
 }
 
@@ -198,7 +199,7 @@ static void fill_ring(unsigned most)
 	printf(n < most ? "a submission waits in the driver behind %u others\n"
 			: "no submission waits in the driver behind %u others\n",
 		n);
-	vkDestroySemaphore(g.device, gate, NULL);
+	semaphore_end(&g, gate);
 	lane_close(&l);
 	gpu_close(&g);
 }
@@ -218,8 +219,8 @@ static void two_queues(struct gpu *g, uint32_t *family, uint32_t *index)
 		}
 }
 
-/* Both change the words of the first. */
-static void binary(unsigned rounds)
+/* Both change the words of the first. chained: the second waits for the first's timeline. */
+static void binary(unsigned rounds, bool chained)
 {
 	struct gpu g;
 	struct lane a, b, own;
@@ -238,10 +239,17 @@ static void binary(unsigned rounds)
 	there = binary_new(&g);
 	back = binary_new(&g);
 	for (unsigned i = 0; i < rounds; i++) {
-		lane_submit(
-			&a, &(struct order){
-				    .commands = in_a, .wait = i ? back : NULL, .signal = there});
-		lane_submit(&b, &(struct order){.commands = in_b, .wait = there, .signal = back});
+		struct order to = {.commands = in_a, .wait = i ? back : NULL},
+			     fro = {.commands = in_b, .signal = back};
+
+		if (!chained)
+			to.signal = fro.wait = there;
+		lane_submit(&a, &to);
+		if (chained) {
+			fro.wait = a.timeline;
+			fro.wait_value = a.value;
+		}
+		lane_submit(&b, &fro);
 		if (i % 8 == 7)
 			expect(lane_wait(&b, b.value, SOON), "it does not end");
 	}
@@ -249,8 +257,8 @@ static void binary(unsigned rounds)
 	expect(!lane_wrong(&a, 2ull * rounds * STEPS), "wrong words");
 	printf("%u rounds between a %s queue and %s\n", rounds, name_of(&g, g.compute),
 		a.queue == b.queue ? "itself" : name_of(&g, family));
-	vkDestroySemaphore(g.device, there, NULL);
-	vkDestroySemaphore(g.device, back, NULL);
+	semaphore_end(&g, there);
+	semaphore_end(&g, back);
 	b.set = own.set;
 	lane_close(&a);
 	lane_close(&b);
@@ -270,8 +278,8 @@ bool check(int argc, char **argv)
 		pairs();
 	else if (is(what, "ring") && argc == 3)
 		fill_ring((unsigned)atoi(argv[2]));
-	else if (is(what, "binary") && argc == 3)
-		binary((unsigned)atoi(argv[2]));
+	else if ((is(what, "binary") || is(what, "chain")) && argc == 3)
+		binary((unsigned)atoi(argv[2]), is(what, "chain"));
 	else
 		return alarm(0), false;
 	return true;

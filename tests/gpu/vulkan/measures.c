@@ -303,7 +303,7 @@ static void open_gates(unsigned rounds)
 			while (lane_at(l) != l->value)
 				;
 			v[way][i] = (double)(now_ns() - from) / 1e3;
-			vkDestroySemaphore(l->g->device, gate, NULL);
+			semaphore_end(l->g, gate);
 		}
 	for (int way = PAST; way < WAYS; way++)
 		printf("%s\"%s_p50_us\": %.1f, \"%s_p99_us\": %.1f", way ? ", " : "{",

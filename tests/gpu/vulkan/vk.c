@@ -161,6 +161,12 @@ VkSemaphore binary_new(struct gpu *g)
 	return s;
 }
 
+void semaphore_end(struct gpu *g, VkSemaphore s)
+{
+	VK(vkDeviceWaitIdle(g->device));
+	vkDestroySemaphore(g->device, s, NULL);
+}
+
 void timeline_signal(struct gpu *g, VkSemaphore s, uint64_t value)
 {
 	const VkSemaphoreSignalInfo info = {
@@ -256,6 +262,7 @@ void lane_close(struct lane *l)
 {
 	VkDevice d = l->g->device;
 
+	VK(vkQueueWaitIdle(l->queue));
 	vkDestroyDescriptorPool(d, l->sets, NULL);
 	vkDestroyBuffer(d, l->buffer, NULL);
 	vkFreeMemory(d, l->memory, NULL);

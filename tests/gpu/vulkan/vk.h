@@ -91,6 +91,8 @@ uint32_t lane_wrong(const struct lane *l, uint64_t steps);
 uint32_t lane_steps(struct lane *l, uint64_t ns);
 VkSemaphore timeline_new(struct gpu *g);
 VkSemaphore binary_new(struct gpu *g);
+/* A batch whose other signals have been seen may still use it: the device comes to rest first. */
+void semaphore_end(struct gpu *g, VkSemaphore s);
 void timeline_signal(struct gpu *g, VkSemaphore s, uint64_t value);
 
 /* checks.c, measures.c: a command of the program. False: there is none of that name. */

@@ -7,7 +7,7 @@
 /* What a submission consists of. */
 struct content {
 	uint64_t key; /* what it costs like; 0: there is no command in it */
-	bool signals_binary;
+	bool signals_binary, waits_binary, waits_timeline;
 };
 
 static void add(struct content *c, uint64_t word)
@@ -21,12 +21,22 @@ static bool is_binary(struct fm_vk_device *dev, VkSemaphore s)
 	return !fm_handles_find(&fm_vk_timelines, fm_vk_semaphore_key(dev, s));
 }
 
+static void add_wait(struct content *c, struct fm_vk_device *dev, VkSemaphore s)
+{
+	if (is_binary(dev, s))
+		c->waits_binary = true;
+	else
+		c->waits_timeline = true;
+}
+
 static void look_at_VkSubmitInfo(
 	struct content *c, struct fm_vk_device *dev, uint32_t n, const VkSubmitInfo *b)
 {
 	for (; b && n; n--, b++) {
 		for (uint32_t i = 0; i < b->commandBufferCount; i++)
 			add(c, (uintptr_t)b->pCommandBuffers[i]);
+		for (uint32_t i = 0; i < b->waitSemaphoreCount; i++)
+			add_wait(c, dev, b->pWaitSemaphores[i]);
 		for (uint32_t i = 0; i < b->signalSemaphoreCount; i++)
 			c->signals_binary |= is_binary(dev, b->pSignalSemaphores[i]);
 	}
@@ -38,6 +48,8 @@ static void look_at_VkSubmitInfo2(
 	for (; b && n; n--, b++) {
 		for (uint32_t i = 0; i < b->commandBufferInfoCount; i++)
 			add(c, (uintptr_t)b->pCommandBufferInfos[i].commandBuffer);
+		for (uint32_t i = 0; i < b->waitSemaphoreInfoCount; i++)
+			add_wait(c, dev, b->pWaitSemaphoreInfos[i].semaphore);
 		for (uint32_t i = 0; i < b->signalSemaphoreInfoCount; i++)
 			c->signals_binary |= is_binary(dev, b->pSignalSemaphoreInfos[i].semaphore);
 	}
@@ -56,7 +68,10 @@ struct launch {
 
 /* A binary semaphore that a submission signals may be waited for in another queue, but not before
  * all that its signal depends on has been submitted, and a closed gate depends on a signal of ours.
- * So the caller is held until the gates are open. */
+ * So the caller is held until the gates are open. What the signal depends on may also be in another
+ * queue, by a timeline semaphore, and may be submitted after the signal. So what waits for a binary
+ * semaphore, too, is held, until the gates of all queues are open, once a program with several
+ * queues has waited for a timeline semaphore in one. */
 static void begin(struct launch *l, const struct content *c)
 {
 	struct fm_xq *xq = l->q->xq;
@@ -68,6 +83,10 @@ static void begin(struct launch *l, const struct content *c)
 		fm_xq_begin(xq, c->key, true);
 	if (FM_UNLIKELY(c->signals_binary))
 		fm_xq_await_gates(xq);
+	if (FM_UNLIKELY(c->waits_timeline) && !atomic_load(&l->dev->orders))
+		atomic_store(&l->dev->orders, true);
+	if (FM_UNLIKELY(c->waits_binary) && atomic_load(&l->dev->orders))
+		fm_vk_await_all(l->dev);
 	fm_queue_lock_take(&l->q->submit);
 }
 
@@ -102,8 +121,11 @@ static struct fm_vk_queue *take(VkQueue queue, bool hold)
 {
 	struct fm_vk_queue *q = fm_vk_find(queue);
 
-	if (q && hold && !atomic_load(&q->dev->left))
+	if (q && hold && !atomic_load(&q->dev->left)) {
 		fm_xq_await_gates(q->xq);
+		if (atomic_load(&q->dev->orders))
+			fm_vk_await_all(q->dev);
+	}
 	if (q)
 		fm_queue_lock_take(&q->submit);
 	return q;

@@ -109,6 +109,23 @@ const struct fm_shim_api fm_shim_api = {
 	.fork_child = fork_child,
 };
 
+static bool is_queue_of(const struct fm_shim_entry *e, const void *dev)
+{
+	return fm_container(e, struct fm_vk_queue, entry)->dev == dev;
+}
+
+void fm_vk_await_all(struct fm_vk_device *dev)
+{
+	struct fm_xq *xq[FM_BOARD_SLOTS];
+	size_t n = fm_shim_keep(xq, is_queue_of, dev);
+
+	for (size_t i = 0; i < n; i++) {
+		if (n > 1)
+			fm_xq_await_gates(xq[i]);
+		fm_xq_unref(xq[i]);
+	}
+}
+
 /* --- the beginning of a device --- */
 
 static VkLayerDeviceCreateInfo *link_of(const VkDeviceCreateInfo *info)

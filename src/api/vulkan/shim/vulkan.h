@@ -87,6 +87,7 @@ struct fm_vk_device {
 	_Atomic(const char *) left;
 	bool timelines; /* are switched on */
 	_Atomic enum fm_vk_gates gates;
+	_Atomic bool orders;   /* the program orders commands by timeline semaphores */
 	_Atomic bool lost;     /* as the driver has said */
 	_Atomic bool gone;     /* it ends, and that could not be waited for: we do not call it */
 	_Atomic unsigned live; /* queues that an XQueue still uses */
@@ -183,6 +184,8 @@ static inline bool fm_vk_is_own(const struct fm_vk_device *dev)
 void fm_vk_forsake(uintptr_t instance);
 /* Another process may wait for the device from now on. */
 void fm_vk_shared(struct fm_vk_device *dev);
+/* Until no queue of the device has a closed gate, if there are several. */
+void fm_vk_await_all(struct fm_vk_device *dev);
 /* The queue for a command. NULL: it is not scheduled, and was counted. */
 struct fm_vk_queue *fm_vk_queue(VkQueue handle, struct fm_vk_device *dev, const char *call);
 /* NULL: no command came to it, or it is not scheduled. */
