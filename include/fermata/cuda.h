@@ -175,6 +175,58 @@ struct fm_cuda_info {
 FM_CUDA_API int fm_cuda_query(struct CUstream_st *stream, struct fm_cuda_info *info);
 
 /*
+ * How much of the device the stream's next commands have, as far as is known now: of a stream that
+ * is bound, or has been launched into; else -ENOENT. It may be otherwise a moment later. Cheap
+ * enough to be asked before each launch: no call of the driver, no system call.
+ */
+struct fm_cuda_room {
+	size_t size;              /* set by the caller: sizeof(struct fm_cuda_room) */
+	unsigned multiprocessors; /* of the device; 0: the driver does not say */
+	unsigned place;           /* those of the stream's partition, or of the rest, or all */
+	/* Multiprocessors on which its next commands run: `place` while its group has the device;
+	 * `pad` while a more urgent group of this process has it; 0: they wait. */
+	unsigned free;
+	/* On so many it goes on beside more urgent groups (the hint `pad`, also the number that
+	 * `auto` has chosen); 0: on none, or that is not possible. */
+	unsigned pad;
+	bool urgent;  /* another group has the device: the stream is stopped, or pads */
+	bool padding; /* it runs beside that group at this moment */
+};
+FM_CUDA_API int fm_cuda_room(struct CUstream_st *stream, struct fm_cuda_room *room);
+
+/*
+ * Versions of a kernel: they compute the same, and differ in what they need. A program that has
+ * several launches the one that is best where it would run now:
+ *
+ *	struct fm_cuda_room room = {.size = sizeof(room)};
+ *	fm_cuda_room(stream, &room);
+ *	i = fm_cuda_fit(versions, n, &room, room.urgent ? 20000 : 0);
+ *	launch(kernel[i < 0 ? 0 : i], stream);
+ *
+ * The numbers are of one launch, with its grid: `fermata-lab profile --rooms` measures them.
+ */
+struct fm_cuda_version {
+	uint64_t time_ns;            /* of all of its blocks, alone on the whole device */
+	uint64_t block_ns;           /* of one block */
+	uint32_t registers;          /* of a thread */
+	uint32_t shared;             /* bytes of shared memory of a block */
+	uint32_t threads;            /* of a block */
+	uint32_t blocks;             /* of the grid */
+	uint32_t per_multiprocessor; /* blocks that a multiprocessor holds at a time */
+	uint32_t unused;             /* 0 */
+};
+/* Returns how many of the versions are worth keeping. kept[i] becomes false for those that another
+ * one dominates: it is no larger in any of the first six numbers. Of equal ones the first is kept.
+ * -EINVAL: there are more than 65536. Takes time with the square of n. */
+FM_CUDA_API int fm_cuda_prune(const struct fm_cuda_version *versions, size_t n, bool *kept);
+/* Returns the index of the version that takes the shortest time on the multiprocessors that are
+ * free in the room, among those whose blocks take no longer than block_ns (0: any). A block that
+ * has begun ends before more urgent work has its multiprocessor. -ENOENT: there is none, or nothing
+ * is free. */
+FM_CUDA_API int fm_cuda_fit(const struct fm_cuda_version *versions, size_t n,
+	const struct fm_cuda_room *room, uint64_t block_ns);
+
+/*
  * Partitions (green contexts: a driver of CUDA 12.5 or later). fm_cuda_reserve reserves at least
  * `sms` multiprocessors of the current device, rounded up to the device's granularity, and stores
  * their number in *got (may be NULL). A process has one partition per device, which lives as long
@@ -232,6 +284,9 @@ FM_CUDA_API int fm_cuda_elastic_destroy(struct fm_cuda_elastic *e);
 #define fm_cuda_suspend(...)         FM_CUDA_IF(fm_cuda_suspend, __VA_ARGS__)
 #define fm_cuda_resume(...)          FM_CUDA_IF(fm_cuda_resume, __VA_ARGS__)
 #define fm_cuda_query(...)           FM_CUDA_IF(fm_cuda_query, __VA_ARGS__)
+#define fm_cuda_room(...)            FM_CUDA_IF(fm_cuda_room, __VA_ARGS__)
+#define fm_cuda_prune(...)           FM_CUDA_IF(fm_cuda_prune, __VA_ARGS__)
+#define fm_cuda_fit(...)             FM_CUDA_IF(fm_cuda_fit, __VA_ARGS__)
 #define fm_cuda_reserve(...)         FM_CUDA_IF(fm_cuda_reserve, __VA_ARGS__)
 #define fm_cuda_stream_create(...)   FM_CUDA_IF(fm_cuda_stream_create, __VA_ARGS__)
 #define fm_cuda_elastic_create(...)  FM_CUDA_IF(fm_cuda_elastic_create, __VA_ARGS__)

@@ -27,13 +27,14 @@ import dataclasses
 import errno
 import itertools
 import os
-from typing import Any, Callable, Iterator, Optional, Union
+from typing import Any, Callable, Iterator, NoReturn, Optional, Sequence, Union
 
 from . import _abi
 from ._abi import FOREVER, PAD_AUTO, PAD_AUTO_AT, PAD_DEVICE, Hint, Place, Priority, Use
 
-__all__ = ["PAD_AUTO", "PAD_AUTO_AT", "PAD_DEVICE", "Elastic", "Group", "Hint", "Info", "MemoryStat", "Place", "Priority", "Stream",
-           "Use", "available", "bind", "group", "hint", "init", "query", "reserve", "resume", "scheduled", "stat", "stream", "suspend", "unbind", "want"]
+__all__ = ["PAD_AUTO", "PAD_AUTO_AT", "PAD_DEVICE", "Elastic", "Group", "Hint", "Info", "MemoryStat", "Place", "Priority", "Room", "Stream",
+           "Use", "Version", "available", "bind", "fit", "group", "hint", "init", "prune", "query", "reserve", "resume", "room", "scheduled", "stat",
+           "stream", "suspend", "unbind", "want"]
 __version__ = "0.1.0"
 
 PriorityLike = Union[int, str, None]
@@ -49,6 +50,8 @@ _REASONS = {
     ("fm_cuda_unbind", errno.EBUSY): "the stream has unfinished commands, or a stream is being captured: synchronize it first",
     ("fm_cuda_suspend", errno.ETIMEDOUT): "the stream is suspended, and has not come to rest in time",
     ("fm_cuda_suspend", errno.ECANCELED): "the stream was resumed or destroyed meanwhile",
+    ("fm_cuda_room", errno.ENOENT): "the stream is not bound, and nothing was launched into it",
+    ("fm_cuda_prune", errno.EINVAL): "there are more than 65536 versions",
     ("fm_cuda_query", errno.ENOENT): "the stream is not bound, and nothing was launched into it",
     ("fm_cuda_reserve", errno.EBUSY): "the device has a partition of another size, or a stream is being captured",
     ("fm_cuda_reserve", errno.EOPNOTSUPP): "the driver has no green contexts, or the current context is not the primary one",
@@ -64,11 +67,14 @@ _GENERAL = {
 }
 
 
+def _fail(name: str, code: int) -> NoReturn:
+    raise OSError(code, f"{name}: {_REASONS.get((name, code)) or _GENERAL.get(code) or os.strerror(code)}")
+
+
 def _must(name: str, *arguments: Any) -> None:
     rc = _abi.call(name, *arguments)
     if rc:
-        reason = _REASONS.get((name, -rc)) or _GENERAL.get(-rc) or os.strerror(-rc)
-        raise OSError(-rc, f"{name}: {reason}")
+        _fail(name, -rc)
 
 
 def _handle(of: Any) -> int:
@@ -302,6 +308,72 @@ def query(of: Any) -> Info:
     values = {f.name: getattr(raw, f.name) for f in dataclasses.fields(Info)}
     values["levels"] = tuple(n for n in range(32) if raw.levels >> n & 1)
     return Info(**values)
+
+
+# --- versions of a kernel ---
+
+
+@dataclasses.dataclass(frozen=True)
+class Room:
+    """struct fm_cuda_room: how much of the device a stream's next commands have now, in multiprocessors."""
+
+    multiprocessors: int
+    place: int
+    free: int
+    pad: int
+    urgent: bool
+    padding: bool
+
+
+def room(of: Any) -> Room:
+    """How much of the device a stream has now: one that is bound, or was launched into."""
+    raw = _abi.Room(ctypes.sizeof(_abi.Room))
+    _must("fm_cuda_room", _handle(of), ctypes.byref(raw))
+    return Room(**{f.name: getattr(raw, f.name) for f in dataclasses.fields(Room)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Version:
+    """struct fm_cuda_version: what one of several kernels that compute the same needs. `fermata-lab profile --rooms` measures
+    it."""
+
+    time_ns: int
+    block_ns: int
+    registers: int
+    shared: int
+    threads: int
+    blocks: int
+    per_multiprocessor: int
+
+
+def _versions(versions: Sequence[Version]) -> Any:
+    for v in versions:
+        for f in dataclasses.fields(v):
+            if not 0 <= getattr(v, f.name) < 2 ** (64 if f.name.endswith("_ns") else 32):
+                raise OSError(errno.EINVAL, f"{f.name}={getattr(v, f.name)} is no number of a version")
+    return (_abi.Version * len(versions))(*[dataclasses.astuple(v) for v in versions])
+
+
+def prune(versions: Sequence[Version]) -> list[int]:
+    """The indices of the versions worth keeping: a version goes that another one dominates, which is no larger in any of the
+    first six numbers."""
+    kept = (ctypes.c_bool * len(versions))()
+    rc = _abi.call("fm_cuda_prune", _versions(versions), len(versions), kept)
+    if rc < 0:
+        _fail("fm_cuda_prune", -rc)
+    return [i for i, keep in enumerate(kept) if keep]
+
+
+def fit(versions: Sequence[Version], where: Room, block_ns: int = 0) -> Optional[int]:
+    """The index of the version that takes the shortest time in what is free there, among those whose blocks take no longer than
+    block_ns (0: any); None: there is none, or nothing is free."""
+    if not 0 <= block_ns < 2**64:
+        raise OSError(errno.EINVAL, f"block_ns={block_ns} is no time")
+    raw = _abi.Room(ctypes.sizeof(_abi.Room), *dataclasses.astuple(where))
+    rc = _abi.call("fm_cuda_fit", _versions(versions), len(versions), ctypes.byref(raw), block_ns)
+    if rc < 0 and rc != -errno.ENOENT:
+        _fail("fm_cuda_fit", -rc)
+    return None if rc < 0 else rc
 
 
 # --- partitions ---

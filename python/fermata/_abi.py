@@ -7,7 +7,7 @@ import ctypes
 import enum
 import errno
 import os
-from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint64, c_void_p
+from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
 
 PRIORITY_KEEP = -(2**31)
@@ -98,6 +98,20 @@ class Info(ctypes.Structure):
                 ("bound", c_bool), ("suspended", c_bool), ("stalled", c_bool), ("scheduled", c_bool)]
 
 
+class Room(ctypes.Structure):
+    """struct fm_cuda_room"""
+
+    _fields_ = [("size", c_size_t), ("multiprocessors", c_uint), ("place", c_uint), ("free", c_uint), ("pad", c_uint),
+                ("urgent", c_bool), ("padding", c_bool)]
+
+
+class Version(ctypes.Structure):
+    """struct fm_cuda_version"""
+
+    _fields_ = [("time_ns", c_uint64), ("block_ns", c_uint64), ("registers", c_uint32), ("shared", c_uint32),
+                ("threads", c_uint32), ("blocks", c_uint32), ("per_multiprocessor", c_uint32), ("unused", c_uint32)]
+
+
 class MemoryStat(ctypes.Structure):
     """struct fm_memory_stat"""
 
@@ -114,6 +128,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "fm_cuda_suspend": (c_int, [c_void_p, c_bool, c_uint64]),
     "fm_cuda_resume": (c_int, [c_void_p]),
     "fm_cuda_query": (c_int, [c_void_p, POINTER(Info)]),
+    "fm_cuda_room": (c_int, [c_void_p, POINTER(Room)]),
+    "fm_cuda_prune": (c_int, [POINTER(Version), c_size_t, POINTER(c_bool)]),
+    "fm_cuda_fit": (c_int, [POINTER(Version), c_size_t, POINTER(Room), c_uint64]),
     "fm_cuda_reserve": (c_int, [c_uint, POINTER(c_uint)]),
     "fm_cuda_stream_create": (c_int, [POINTER(c_void_p), c_int, POINTER(Binding)]),
     "fm_cuda_elastic_create": (c_int, [POINTER(c_void_p), c_uint64, POINTER(Binding)]),

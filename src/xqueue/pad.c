@@ -53,6 +53,21 @@ bool fm_xq_pads(struct fm_xq *q)
 	       !atomic_load(&q->held_by) && !q->closing;
 }
 
+unsigned fm_xq_pad_on(struct fm_xq *q)
+{
+	uint32_t k = atomic_load_explicit(&q->cold->pad_k, memory_order_relaxed);
+
+	return atomic_load_explicit(&q->cold->pad_able, memory_order_relaxed) && k != NO_PAD ? k
+											     : 0;
+}
+
+bool fm_xq_may_pad(struct fm_xq *q)
+{
+	return !atomic_load(&q->held_by) &&
+	       (atomic_load_explicit(&q->slot->gate, memory_order_relaxed) == FM_GATE_PADS ||
+		       !atomic_load_explicit(&q->slot->asks_pad, memory_order_relaxed));
+}
+
 /* The scheduler sees this before it sees that the queue is at rest. It is told, too, when a queue
  * that is let pad does not ask any more: its gates do not hold it then. */
 void fm_xq_pad_asks(struct fm_xq *q, bool held)

@@ -390,6 +390,10 @@ static inline bool fm_xq_is_first(struct fm_xq *q)
 	       fm_xq_may_run(q);
 }
 
+/* pad.c: on how many multiprocessors the queue goes on while its gate is closed; 0: it does not, or
+ * cannot. Will it, while its gate is closed as it is? No: it has asked to, and may not yet. */
+unsigned fm_xq_pad_on(struct fm_xq *q);
+bool fm_xq_may_pad(struct fm_xq *q);
 /* It goes on beside more urgent work, although its gate is closed (pad.c). */
 static inline bool fm_xq_is_padding(const struct fm_xq *q)
 {

@@ -200,6 +200,7 @@ static struct fm_cuda_queue *make_queue(
 	q->key = at->key;
 	q->thread = at->thread;
 	q->green = green_of(cu, stream);
+	fm_cuda_room_learn(q, stream);
 	if (terms) {
 		q->bound = true;
 		q->group = terms->group;
@@ -534,7 +535,7 @@ bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v)
 	if (q) {
 		fm_xq_keep(q->xq);
 		*v = (struct fm_cuda_view){q->xq, q->bound, q->group, fm_cuda_watch_stops(q->watch),
-			atomic_load(&q->guarded)};
+			atomic_load(&q->guarded), q->all_sms, q->place_sms};
 	}
 	fm_shim_unlock();
 	return q;

@@ -105,6 +105,7 @@ struct fm_cuda_queue {
 	unsigned group;              /* of the client */
 	CUgreenCtx green;            /* the green context of the stream, if it matters; or NULL */
 	struct fm_cuda_watch *watch; /* to be told of stops; or NULL */
+	unsigned all_sms, place_sms; /* multiprocessors: of the device, and of the stream's part */
 };
 
 /* Takes the place in the map of a stream that could not be given an XQueue. */
@@ -197,6 +198,10 @@ uint32_t fm_cuda_domain(const struct fm_cu_driver *cu, CUcontext base);
 /* server.c: functions of <fermata/cuda.h>. */
 void fm_cuda_server_fork_child(void);
 
+/* room.c: functions of <fermata/cuda.h>. Sets all_sms and place_sms; a context of the queue's
+ * device is current. */
+void fm_cuda_room_learn(struct fm_cuda_queue *q, CUstream stream);
+
 /* partition.c: functions of <fermata/cuda.h>. Where are the streams of a green context? */
 enum fm_cuda_place fm_cuda_place_of(CUgreenCtx green);
 /* What fm_cu_queue.pad_green is: outside of the partition, if there is one. */
@@ -237,6 +242,7 @@ struct fm_cuda_view {
 	unsigned group;
 	uint64_t stops;
 	uint64_t guarded; /* launches */
+	unsigned all_sms, place_sms;
 };
 bool fm_cuda_view(CUstream stream, struct fm_cuda_view *v);
 

@@ -4,6 +4,7 @@ the host sees. Whatever is not as it should be ends it with a traceback.
 
 usage: cuda_python.py CASE PTX [POLICY]"""
 import ctypes
+import dataclasses
 import errno
 import os
 import sys
@@ -106,6 +107,7 @@ def without(d):
     s = d.stream()
     for fn, arguments in ((fermata.init, ()), (fermata.bind, (s, "a")), (fermata.unbind, (s,)), (fermata.hint, (s, "weight", 3)),
                           (fermata.suspend, (s,)), (fermata.resume, (s,)), (fermata.query, (s,)), (fermata.reserve, (8,)),
+                          (fermata.room, (s,)), (fermata.prune, ([],)), (fermata.fit, ([], fermata.Room(8, 8, 8, 0, False, False))),
                           (fermata.stream, ()), (fermata.Elastic, (0.1,))):
         fails(errno.ENOSYS, fn, *arguments)
     fails(errno.ENOSYS, fermata.want, 4096, 4096, use=fermata.Use.SOON)
@@ -130,6 +132,9 @@ def preempts(d):
     eventually(lambda: told)
     now = fermata.query(batch)
     assert now.stalled and not now.scheduled and not now.suspended, now
+    at = fermata.room(batch)
+    assert at.urgent and not at.free and not at.pad and at.place == at.multiprocessors > 0, at
+    assert not fermata.room(urgent).urgent and fermata.room(urgent).free == at.multiprocessors, fermata.room(urgent)
     before = d.words[1]
     print("stopped", flush=True)
     sys.stdin.readline()
@@ -224,6 +229,24 @@ def errors(d):
     fails(errno.EINVAL, fermata.reserve, 0)
 
 
+def versions(d):
+    s = d.stream()
+    fermata.bind(s, "a")
+    fast, short, worse = (fermata.Version(54000, 31000, 128, 32768, 256, 260, 1), fermata.Version(60000, 18000, 64, 8192, 128, 1040, 4),
+                          fermata.Version(60000, 31000, 128, 32768, 256, 261, 1))
+    at = fermata.room(s)
+    assert fermata.prune([fast, short, worse]) == [0, 1] and fermata.prune([]) == []
+    assert fermata.fit([fast, short], at) == 0 and fermata.fit([fast, short], at, 20000) == 1
+    few = dataclasses.replace(at, free=16)
+    assert fermata.fit([fast, short], few) == 1 and fermata.fit([fast, short], few, 10000) is None
+    assert fermata.fit([fast], dataclasses.replace(at, free=0)) is None
+    fails(errno.EINVAL, fermata.fit, [fast], at, -1)
+    fails(errno.EINVAL, fermata.prune, [dataclasses.replace(fast, blocks=2**32)])
+    fails(errno.EINVAL, fermata.prune, [fast] * 70000)
+    fails(errno.ENOENT, fermata.room, d.stream())
+    fails(errno.EINVAL, fermata.room, 0)
+
+
 def partition(d):
     fails(errno.ENOENT, fermata.stream, fermata.Place.PARTITION, "urgent")
     got = fermata.reserve(3)
@@ -231,6 +254,7 @@ def partition(d):
     fails(errno.EBUSY, fermata.reserve, got + 40)
     with fermata.stream(fermata.Place.PARTITION, "urgent", "high") as fast, fermata.group("batch", "low") as batch:
         rest = batch.stream(fermata.Place.REST)
+        assert fermata.room(fast).place == got and fermata.room(rest).place == fermata.room(rest).multiprocessors - got
         for which, s in enumerate((fast, rest)):
             assert fermata.query(s).bound
             d.work(s.cuda_stream, which, 10)

@@ -90,6 +90,27 @@ static inline struct fm_cuda_info info(CUstream s)
 	return i;
 }
 
+/* Of the device. */
+static inline unsigned multiprocessors(void)
+{
+	CUdevice dev;
+	int n;
+
+	CU(cuCtxGetDevice(&dev));
+	CU(cuDeviceGetAttribute(&n, 16, dev));
+	return (unsigned)n;
+}
+
+static inline struct fm_cuda_room room(CUstream s)
+{
+	struct fm_cuda_room r = {.size = sizeof(r)};
+
+	IS(0, fm_cuda_room(s, &r));
+	MUST(r.multiprocessors == multiprocessors() && r.place <= r.multiprocessors);
+	MUST(r.free == 0 || r.free == r.pad || r.free == r.place);
+	return r;
+}
+
 static inline void open_streams(void)
 {
 	conform_open(&c);

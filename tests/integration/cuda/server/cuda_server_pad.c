@@ -97,12 +97,63 @@ static void moves(void)
 	MUST(batch_has_run(400));
 }
 
+/* What a program is told of it, before, meanwhile and after. */
+static void tells_room(void)
+{
+	const struct fm_cuda_version v[] = {
+		{54000, 31000, 128, 32768, 256, 260, 1, 0},
+		{60000, 18000, 64, 8192, 128, 1040, 4, 0},
+	};
+	struct fm_cuda_room r, small = {.size = sizeof(r) - 1};
+	unsigned rounds = 0, all = multiprocessors();
+	bool kept[2];
+
+	IS(-EINVAL, fm_cuda_room(batch, &small));
+	IS(-EINVAL, fm_cuda_room(batch, NULL));
+	IS(-EINVAL, fm_cuda_room(NULL, &r));
+	r.size = sizeof(r);
+	IS(-ENOENT, fm_cuda_room(batch, &r));
+	bind_padding(16);
+	r = room(batch);
+	MUST(!r.urgent && !r.padding && r.free == all && r.place == all && r.pad == 16);
+	IS(0, fm_cuda_fit(v, 2, &r, 0));
+	IS(1, fm_cuda_fit(v, 2, &r, 20000));
+	r = room(urgent);
+	MUST(!r.urgent && !r.padding && r.free == all && r.place == all && r.pad == 0);
+	/* The urgent stream may give way before it is seen. */
+	do {
+		MUST(rounds++ < 20);
+		stop_for_urgent();
+		for (unsigned i = 0; i < 2000 && !(r = room(batch)).padding; i++)
+			usleep(200);
+		MUST(!r.padding || r.free == 16);
+		let_go(urgent);
+		CU(cuStreamSynchronize(urgent));
+		CU(cuStreamSynchronize(batch));
+	} while (!r.padding || !r.urgent);
+	MUST(r.free == 16 && r.pad == 16);
+	IS(1, fm_cuda_fit(v, 2, &r, 0));
+	IS(-ENOENT, fm_cuda_fit(v, 2, &r, 10000));
+	EVENTUALLY(room(batch).free == all);
+	IS(0, fm_cuda_suspend(batch, true, FM_FOREVER));
+	MUST(room(batch).free == 0);
+	IS(0, fm_cuda_resume(batch));
+	IS(2, fm_cuda_prune(v, 2, kept));
+	MUST(kept[0] && kept[1]);
+	IS(-EINVAL, fm_cuda_prune(v, 100000, kept));
+	IS(-EINVAL, fm_cuda_prune(NULL, 1, kept));
+	IS(-EINVAL, fm_cuda_fit(NULL, 1, &r, 0));
+	IS(-EINVAL, fm_cuda_fit(v, 2, &small, 0));
+}
+
 static void never(void)
 {
 	bind_padding(FM_CUDA_PAD_NEVER);
+	MUST(room(batch).pad == 0 && room(batch).free == multiprocessors());
 	stop_for_urgent();
 	EVENTUALLY(info(batch).stalled);
 	rests(batch, 1);
+	MUST(room(batch).free == 0 && room(batch).urgent);
 	MUST(!batch_has_run(KERNELS));
 	end();
 	CU(cuStreamSynchronize(batch));
@@ -380,6 +431,7 @@ int main(int argc, char **argv)
 {
 	static const struct server_case cases[] = {
 		{"pads", pads},
+		{"tells-room", tells_room},
 		{"moves", moves},
 		{"never", never},
 		{"stands-at-waits", stands_at_waits},

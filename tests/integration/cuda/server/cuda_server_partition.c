@@ -23,11 +23,14 @@ static void partition(void)
 	b.preempted = on_preempted;
 	b.ctx = &told;
 	IS(0, fm_cuda_stream_create(&batch, FM_CUDA_WHOLE, &b));
+	MUST(room(urgent).place == got && room(rest).place == multiprocessors() - got);
+	MUST(room(rest).free == room(rest).place && room(batch).place == multiprocessors());
 	stand(batch);
 	work(batch, out[1], KERNELS);
 	stand(urgent);
 	work(urgent, out[0], 1);
 	EVENTUALLY(!info(batch).scheduled);
+	MUST(room(batch).urgent && !room(batch).free && room(rest).free == room(rest).place);
 	let_go(batch);
 	EVENTUALLY(told.preempted);
 	work(rest, flag_on_device + 64, KERNELS);

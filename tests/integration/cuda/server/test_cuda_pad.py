@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from harness import BUILD, PATIENCE, Fermata, Program, check, cuda_env, eventually, main, need_cuda_shim, preload, program
 
 IMAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "data", "guard", "all.fatbin")
-CASES = ("pads", "moves", "never", "stands-at-waits", "suspended", "urgent-suspended", "destroyed", "context-ends", "gives-way-to-calls", "forks", "sizes")
+CASES = ("pads", "tells-room", "moves", "never", "stands-at-waits", "suspended", "urgent-suspended", "destroyed", "context-ends", "gives-way-to-calls", "forks", "sizes")
 
 
 def environment(**more):

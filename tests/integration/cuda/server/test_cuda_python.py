@@ -21,7 +21,7 @@ from harness import BUILD, PATIENCE, Fermata, Program, Skip, check, cuda_env, ma
 CASE = [sys.executable, os.path.join(HERE, "cuda_python.py")]
 PTX = os.path.join(HERE, "..", "cuda_kernels.ptx")
 STRUCTURES = {"fm_cuda_options": _abi.Options, "fm_cuda_binding": _abi.Binding, "fm_cuda_info": _abi.Info,
-              "fm_memory_stat": _abi.MemoryStat}
+              "fm_cuda_room": _abi.Room, "fm_cuda_version": _abi.Version, "fm_memory_stat": _abi.MemoryStat}
 ENUMS = {"FM_HINT_": _abi.Hint, "FM_PRIORITY_": _abi.Priority, "FM_CUDA_": _abi.Place, "FM_MEMORY_": _abi.Use}
 
 
@@ -117,7 +117,7 @@ def run(argv, env):
 def scheduled_by_itself(_):
     need_cuda_shim()
     shim = preload(os.path.join(BUILD, "lib", "libfermata-cuda.so"))
-    for case in ("errors", "partition", "binds_anew", "forks"):
+    for case in ("errors", "partition", "versions", "binds_anew", "forks"):
         run([*CASE, case, PTX, "fixed-priority"], environment(LD_PRELOAD=shim))
 
 
