@@ -87,6 +87,7 @@
 	X(CUDA_TABLE, "table_lock of api/cuda/shim/hook.c")                         \
 	X(HIP_TABLE, "made.lock of api/hip/shim/hook.c")                            \
 	X(PROFILE_LOOK, "looking of api/cuda/profile/launch.c")                     \
+	X(PROFILE_TIME, "timing of api/cuda/profile/rooms.c")                       \
 	X(PROFILE_CODE, "lock of api/cuda/profile/kernels.c")                       \
 	X(PROFILE_GRAPHS, "lock of api/cuda/profile/graphs.c")                      \
 	X(RECORD_LOOK, "looking of api/cuda/record/launch.c")                       \

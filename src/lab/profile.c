@@ -10,6 +10,7 @@
 #include "cmd/outfile.h"
 #include "cmd/progress.h"
 #include "commands.h"
+#include "profile_rooms.h"
 #include "profile_save.h"
 #include <dirent.h>
 #include <errno.h>
@@ -17,7 +18,9 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_BY = CLI_KEY_OWN, KEY_CHECK, KEY_AGAINST, KEY_ATTACH, KEY_FOR };
+enum { KEY_BY = CLI_KEY_OWN, KEY_CHECK, KEY_AGAINST, KEY_ATTACH, KEY_FOR, KEY_ROOMS };
+
+#define ROOMS_USUAL "8,16,24,32,48,64"
 
 #define BY_ALL ((1u << FM_SOURCES) - 1)
 
@@ -42,6 +45,10 @@ static const struct argp_option options[] = {
 		"Start nothing: look at the next process of GROUP that `fermata run' starts", 0},
 	{"for", KEY_FOR, "TIME", 0,
 		"With --attach-next: look for so long; default: until the process ends", 0},
+	{"rooms", KEY_ROOMS, "K,...", OPTION_ARG_OPTIONAL,
+		"Time kernels instead: alone on the whole device, and on K multiprocessors each "
+		"(default: " ROOMS_USUAL ")",
+		0},
 	CLI_OPT_FORCE,
 	CLI_OPT_JSON,
 	{0},
@@ -106,9 +113,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_FOR:
 		o->span = span_of(state, arg);
 		return 0;
+	case KEY_ROOMS:
+		o->times = true;
+		if (!profile_rooms_parse(o, arg ? arg : ROOMS_USUAL))
+			cli_usage(state,
+				"--rooms=%s: give up to %u rising numbers of multiprocessors", arg,
+				FM_PROFILE_ROOMS);
+		return 0;
 	case ARGP_KEY_SUCCESS:
 		if (o->span && !o->attach)
 			cli_usage(state, "--for belongs to --attach-next");
+		if (o->times && o->attach)
+			cli_usage(state, "--rooms starts its program: leave out --attach-next");
 		return 0;
 	case ARGP_KEY_ARGS:
 		if (o->attach)
@@ -117,12 +133,17 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		o->command = state->argv + state->next;
 		if (o->against && o->out)
 			cli_usage(state, "--against writes no templates: leave out --output");
+		if (o->times && (o->against || o->check || o->by != BY_ALL))
+			cli_usage(state, "--rooms looks at no memory: leave out --by, --check and "
+					 "--against");
 		if (strcmp(*o->command, "show") || !strcmp(state->argv[state->next - 1], "--"))
 			return 0;
 		if (state->argc - state->next != 2)
 			cli_usage(state, "name one file to show; for a program: -- show");
 		if (o->against)
 			cli_usage(state, "--against compares with a program: name one behind --");
+		if (o->times)
+			cli_usage(state, "--rooms runs a program: name one behind --");
 		o->show = o->command[1];
 		return 0;
 	case ARGP_KEY_NO_ARGS:
@@ -139,7 +160,9 @@ static const struct argp argp = {
 	.parser = parse,
 	.args_doc = "-- PROGRAM [ARGUMENT...]\n--attach-next GROUP\nshow FILE",
 	.doc = "Run a CUDA program and find out which memory its kernels touch behind each pointer "
-	       "that they are given. With `show': print such a result."
+	       "that they are given; or, with --rooms, how long they take on how much of the "
+	       "device. "
+	       "With `show': print such a result."
 	       "\vThe exit status is the program's. fermata-lab-profile(1) says what is seen, and "
 	       "how long it takes.",
 };
@@ -245,6 +268,25 @@ static int finish(const struct profile_options *o, struct profile_fit *f, const 
 	return rc ? cli_report(&err) : show_result(f, o);
 }
 
+static int time_in(
+	const struct profile_options *o, const char *dir, struct outfile *out, int status)
+{
+	struct fm_times times = {0};
+	struct fm_profile p = {.times = &times};
+	struct fm_err err = {0};
+	int rc = profile_read_records(&p, dir, NULL, NULL, &err);
+
+	if (!rc && !times.n && status)
+		rc = fm_err_set(&err, -ENODATA,
+			"nothing was timed before '%.100s' ended with status %d", o->command[0],
+			status);
+	rc = rc ? rc : profile_rooms(o, &p, out, &err);
+	rc = rc < 0 ? cli_report(&err) : rc;
+	fm_times_free(&times);
+	fm_profile_free(&p);
+	return status ? status : rc;
+}
+
 static int profile_in(const struct profile_options *o, const char *dir, struct outfile *out,
 	struct profile_against *against)
 {
@@ -259,6 +301,8 @@ static int profile_in(const struct profile_options *o, const char *dir, struct o
 		cli_report(&err);
 		return status;
 	}
+	if (o->times)
+		return time_in(o, dir, out, status);
 	rc = profile_read_records(&p, dir, NULL, NULL, &err);
 	if (!rc && !p.n && status)
 		rc = fm_err_set(&err, -ENODATA,
@@ -283,7 +327,7 @@ int lab_profile(struct cli *cli, int argc, char **argv)
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &o);
 	if (o.show)
-		return profile_show(&o);
+		return profile_rooms_is_file(o.show) ? profile_rooms_show(&o) : profile_show(&o);
 	if ((o.against && !(against = profile_against_new(o.against, &err))) ||
 		(o.out && outfile_open(&out, o.out, cli->force, &err)) ||
 		profile_make_dir(dir, sizeof(dir), &err)) {

@@ -13,6 +13,8 @@ struct profile_options {
 	const char *attach;  /* the group whose next process is looked at; NULL: a command is run */
 	uint64_t span;       /* and for how long, in ns; 0: until it ends */
 	bool check;
+	bool times; /* --rooms: launches are timed instead, also on so many multiprocessors each */
+	unsigned n_rooms, room[FM_PROFILE_ROOMS];
 	char **command; /* ends with NULL */
 };
 

@@ -8,6 +8,7 @@
 #include "cmd/preload.h"
 #include "cmd/progress.h"
 #include "profile.h"
+#include "profile_rooms.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -227,7 +228,8 @@ int profile_run(const struct profile_options *o, const char *dir, struct fm_err 
 		.name = "CUDA",
 		.variable = "FERMATA_PROFILE_AGENT"};
 
-	if (inject_set(FM_PROFILE_DIR, dir, err) || profile_set_sources(o, err) ||
+	if (inject_set(FM_PROFILE_DIR, dir, err) ||
+		(o->times ? profile_rooms_set(o, err) : profile_set_sources(o, err)) ||
 		profile_preload(&agent, err))
 		return err->code ? err->code : -EINVAL;
 	return profile_execute(o->command, o->command[0], dir, err);

@@ -26,7 +26,8 @@
 #define FM_PROFILE_CHECK     "FERMATA_PROFILE_CHECK"     /* 1: hashes check the others */
 #define FM_PROFILE_SANITIZER "FERMATA_PROFILE_SANITIZER" /* path of libsanitizer-public.so */
 #define FM_PROFILE_FOR       "FERMATA_PROFILE_FOR" /* so many ns from its first call on; 0: all */
-#define FM_PROFILE_RECORDS   ".seen"               /* how their names end */
+#define FM_PROFILE_TIMED     "FERMATA_PROFILE_ROOMS"     /* "0,8,16": times.h, in place of BY */
+#define FM_PROFILE_RECORDS   ".seen"                     /* how their names end */
 
 #define FM_PROFILE_MOST     ((uint64_t)256 << 20) /* bytes of records of a process */
 #define FM_PROFILE_IMAGE    33                    /* 32 hexadecimal digits, and a zero */
@@ -34,6 +35,7 @@
 #define FM_PROFILE_NAME     8191u
 #define FM_PROFILE_POINTERS 256u
 #define FM_PROFILE_SPANS    64u
+#define FM_PROFILE_ROOMS    8u
 
 /* --- records --- */
 
@@ -60,7 +62,8 @@ enum fm_unseen {
 	X(FM_UNSEEN_UNMARKED, "unmarked", "whose code could not be instrumented")              \
 	X(FM_UNSEEN_FAILED, "failed", "the driver refused something")                          \
 	X(FM_UNSEEN_FULL, "full", "after the records of the process were full")                \
-	X(FM_UNSEEN_BUSY, "busy", "while another was looked at")
+	X(FM_UNSEEN_BUSY, "busy", "while another was looked at")                               \
+	X(FM_UNSEEN_FIRST, "first", "the first of their kind, which may load code")
 #define FM_UNSEEN_ID(id, name, text) id,
 	FM_UNSEEN_MAP(FM_UNSEEN_ID)
 #undef FM_UNSEEN_ID
@@ -69,8 +72,8 @@ enum fm_unseen {
 const char *fm_unseen_text(enum fm_unseen u);
 const char *fm_unseen_name(enum fm_unseen u);
 
-enum { FM_RECORD_MAGIC = 0x4e454553, FM_RECORD_VERSION = 1 };
-enum fm_record_kind { FM_RECORD_LAUNCH = 1, FM_RECORD_START, FM_RECORD_END };
+enum { FM_RECORD_MAGIC = 0x4e454553, FM_RECORD_VERSION = 2 };
+enum fm_record_kind { FM_RECORD_LAUNCH = 1, FM_RECORD_START, FM_RECORD_END, FM_RECORD_TIMED };
 struct fm_record {
 	uint32_t magic;
 	uint16_t version, kind;
@@ -116,7 +119,35 @@ struct fm_record_end {
 	uint64_t modules, patched; /* that were loaded, and that were instrumented */
 	uint64_t ns;               /* looking */
 	int32_t patch_error;       /* of the Sanitizer, for one that was not; 0: none */
-	uint32_t pad;
+	uint32_t rooms;            /* enum fm_rooms_why */
+};
+
+/* Why nothing was timed on a part of the device. */
+enum fm_rooms_why {
+#define FM_ROOMS_MAP(X)                                                              \
+	X(FM_ROOMS_OK, "")                                                           \
+	X(FM_ROOMS_NO_GREEN, "the driver has no green contexts")                     \
+	X(FM_ROOMS_CONTEXT, "the program's context is not the device's primary one") \
+	X(FM_ROOMS_SIZE, "the device has no part of just that many multiprocessors") \
+	X(FM_ROOMS_FAILED, "the driver refused something")
+#define FM_ROOMS_ID(id, text) id,
+	FM_ROOMS_MAP(FM_ROOMS_ID)
+#undef FM_ROOMS_ID
+		FM_ROOMS_WHYS
+};
+const char *fm_rooms_text(uint32_t why);
+
+/* TIMED: a launch, with nothing beside it. Behind it: the name. */
+struct fm_record_timed {
+	char image[FM_PROFILE_IMAGE];
+	char device[63]; /* its name, and a zero */
+	uint32_t grid[3], block[3];
+	uint32_t shared, fixed;       /* bytes of a block: as launched, and the kernel's own */
+	uint32_t registers, local;    /* of a thread; local: bytes */
+	uint32_t per_multiprocessor;  /* blocks at a time; 0: not known */
+	uint32_t multiprocessors, on; /* of the device; on which it ran */
+	uint32_t name;                /* characters */
+	uint64_t ns;
 };
 
 /* --- what they come to --- */
@@ -148,7 +179,9 @@ struct fm_profile {
 	uint64_t modules, patched;
 	uint32_t by;
 	int32_t sanitizer, patch_error;
+	uint32_t rooms;
 	char why[112];
+	struct fm_times *times; /* of the caller's, for launches that were timed; or NULL */
 };
 void fm_profile_free(struct fm_profile *p);
 /* NULL: it was not seen. */
@@ -164,6 +197,8 @@ struct fm_profile_launch {
 	const char *name;
 };
 typedef int fm_profile_seen(void *arg, const struct fm_profile_launch *l);
+/* 32 hexadecimal digits? */
+bool fm_profile_is_image(const char *image);
 /* All records of a file, into p if there is one; `seen`, if there is one, is told of each launch,
  * and ends the reading with what is not 0. 0; -ENOMEM; -EIO. */
 int fm_profile_read(struct fm_profile *p, const char *path, fm_profile_seen *seen, void *arg);

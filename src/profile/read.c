@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "profile.h"
+#include "times.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -38,6 +39,17 @@ const char *fm_unseen_text(enum fm_unseen u)
 #undef NAME
 #undef TEXT
 
+const char *fm_rooms_text(uint32_t why)
+{
+	static const char *const texts[] = {
+#define NAME(id, text) text,
+		FM_ROOMS_MAP(NAME)
+#undef NAME
+	};
+
+	return why < FM_ROOMS_WHYS ? texts[why] : "?";
+}
+
 void fm_profile_free(struct fm_profile *p)
 {
 	for (unsigned i = 0; i < p->n; i++) {
@@ -50,7 +62,7 @@ void fm_profile_free(struct fm_profile *p)
 
 /* --- a launch --- */
 
-static bool is_image(const char *image)
+bool fm_profile_is_image(const char *image)
 {
 	return strnlen(image, FM_PROFILE_IMAGE) == FM_PROFILE_IMAGE - 1 &&
 	       strspn(image, "0123456789abcdef") == FM_PROFILE_IMAGE - 1;
@@ -88,7 +100,7 @@ static bool take_apart(struct fm_profile_launch *l, const void *at, size_t bytes
 
 	if (bytes < need || h->n > FM_PROFILE_POINTERS || h->size > FM_PROFILE_PARAMS ||
 		h->name > FM_PROFILE_NAME || !h->name || h->source >= FM_SOURCES ||
-		h->spans > FM_PROFILE_POINTERS * FM_PROFILE_SPANS || !is_image(h->image))
+		h->spans > FM_PROFILE_POINTERS * FM_PROFILE_SPANS || !fm_profile_is_image(h->image))
 		return false;
 	need += h->n * sizeof(*l->pointer) + h->spans * sizeof(*l->span) + h->size + h->name;
 	if (bytes < need)
@@ -209,6 +221,15 @@ static void add_end(struct fm_profile *p, const struct fm_record_end *e)
 	p->patched = fm_add_sat(p->patched, e->patched);
 	p->ns = fm_add_sat(p->ns, e->ns);
 	p->patch_error = e->patch_error ? e->patch_error : p->patch_error;
+	p->rooms = e->rooms ? e->rooms : p->rooms;
+}
+
+/* 1: it makes no sense. */
+static int add_timed(struct fm_profile *p, const struct fm_record_timed *r, size_t bytes)
+{
+	if (bytes < sizeof(*r) || bytes - sizeof(*r) < r->name || !fm_timed_makes_sense(r))
+		return 1;
+	return p && p->times ? fm_times_add(p->times, r, (const char *)(r + 1)) : 0;
 }
 
 /* 1: it makes no sense. */
@@ -236,6 +257,8 @@ static int add_record(
 		if (p)
 			add_end(p, (const void *)(r + 1));
 		return 0;
+	case FM_RECORD_TIMED:
+		return add_timed(p, (const void *)(r + 1), r->bytes);
 	}
 	return 1;
 }

@@ -288,6 +288,72 @@ def against_templates(stack):
     check(r.returncode == 2 and "behind --" in r.stderr, r.stderr)
 
 
+def times(stack):
+    """Each launch runs once, wherever that is; what is printed, written and read again is the same."""
+    native = subprocess.run([program("cuda_guard"), *GUARD], env=cuda_env(dict(os.environ)), capture_output=True, text=True,
+                            timeout=PATIENCE, check=False).stdout
+    out = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "times")
+    for via in ("link", "dlsym", "proc"):
+        result, said, data, printed = profile(stack, [program("cuda_guard"), "--via", via, *GUARD], "--rooms=8,24", "--force", "-o", out)
+        check(printed == native, f"{via}: the program notes something else: {printed}")
+        check({k["name"] for k in result["kernels"]} >= {"fill", "join", "chain", "step"}, f"{via}: {result['kernels']}")
+        for k in result["kernels"]:
+            check([(r["multiprocessors"], r["samples"]) for r in k["on"]] == [(8, 3), (24, 3), (132, 3)], f"{via}: {k}")
+            check(all(r["ns"] > 0 for r in k["on"]) and k["waves"] == 1 and k["block_ns"] == k["on"][2]["ns"], f"{via}: {k}")
+            check(k["per_multiprocessor"] > 0 and k["multiprocessors"] == 132, f"{via}: {k}")
+        check(not result["unseen"].get("failed") and not result["rooms"] and not os.path.exists(os.path.join(data, "fermata")), f"{result}")
+        check("timed" in said and "the first of their kind" in said and "not everywhere" not in said, said)
+    with open(out, encoding="ascii") as f:
+        text = f.read()
+    check(json.loads(text)["fermata_rooms"] == 1, text[:200])
+    shown = json.loads(subprocess.run(command("profile", "--json", "show", out), capture_output=True, text=True, check=True).stdout)
+    check(shown == json.loads(text), f"{shown}")
+    table = subprocess.run(command("profile", "show", out), capture_output=True, text=True, check=True).stdout
+    check(all(w in table for w in ("ALONE us", "ON 8", "ON 24", "PER SM", "join")), table)
+    profile(stack, [program("cuda_guard"), *GUARD], "--rooms", "-o", out, status=1)  # it is there
+    for was, becomes, word in (('"fermata_rooms": 1', '"fermata_rooms": 2', "newer"), ('"samples": 3', '"samples": 0', "samples"),
+                               ('"multiprocessors": 132', '"multiprocessors": 4', "makes no sense"),
+                               ('"image": "', '"image": "x', "image"), ('"grid": [', '"grid": [0, ', "three numbers")):
+        with open(out, "w", encoding="ascii") as f:
+            f.write(text.replace(was, becomes))
+        r = subprocess.run(command("profile", "show", out), capture_output=True, text=True, check=False)
+        check(r.returncode != 0 and word in r.stderr and out in r.stderr, f"{becomes}: {r.returncode} {r.stderr}")
+
+
+def times_change_nothing(stack):
+    """Streams that wait for each other, threads, captures, the legacy stream, blocks that wait for each other."""
+    cases = ("chains", "deep queue", "many blocks", "two streams", "host functions", "waited for", "event queries", "polled memory",
+             "legacy stream", "cooperative", "threads", "given back")
+    argv = [program("cuda_guard"), "0.02", *cases]
+    native = subprocess.run(argv, env=cuda_env(dict(os.environ)), capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+    result, said, _, printed = profile(stack, argv, "--rooms=8,16")
+    check(printed == native and native, f"the program notes something else: {printed}")
+    check(result["seen"] > 50 and not result["unseen"].get("failed"), said)
+
+
+def times_elsewhere(stack):
+    """Where there is no part of the device, or not that one, kernels are timed on the whole of it, and the reason is told."""
+    for word, options, env in (("no green contexts", "--rooms=8", {"FAKE_CUDA_FAIL": "cuDeviceGetDevResource@1/1=801"}),
+                               ("refused something", "--rooms=8", {"FAKE_CUDA_GREEN": "1T"}),
+                               ("just that many", "--rooms=12", {})):
+        result, said, _, _ = profile(stack, [program("cuda_guard"), *GUARD], options, **env)
+        check(word in said and word in result["rooms"], f"{options}: {said}")
+        for k in result["kernels"]:
+            check([(r["multiprocessors"], r["samples"]) for r in k["on"]] == [(132, 3)], f"{options}: {k}")
+    result, said, _, _ = profile(stack, [program("cuda_guard"), *GUARD], "--rooms=132,500")
+    check(all(len(k["on"]) == 1 for k in result["kernels"]) and "not everywhere" in said, said)
+    for bad in ("", "0", "8,8", "16,8", "8,", "x", "-8", "1,2,3,4,5,6,7,8,9", "99999"):
+        _, said, _, _ = profile(stack, ["true"], f"--rooms={bad}", status=2)
+        check("rising numbers" in said, f"{bad}: {said}")
+    for more in (("--by", "hash"), ("--check",), ("--against", "/nowhere")):
+        _, said, _, _ = profile(stack, ["true"], "--rooms", *more, status=2)
+        check("leave out" in said, said)
+    _, said, _, _ = profile(stack, ["true"], "--rooms", status=1)
+    check("launched no kernel" in said, said)
+    _, said, _, _ = profile(stack, ["sh", "-c", "exit 7"], "--rooms", status=7)
+    check("ended with status 7" in said, said)
+
+
 def what_cannot_be(stack):
     for argv, options, status, word in (
             (["true"], (), 1, "did not use CUDA"),
@@ -306,4 +372,4 @@ def what_cannot_be(stack):
 
 
 if __name__ == "__main__":
-    main(exactly, graphs, attached, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, what_cannot_be)
+    main(exactly, graphs, attached, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, times, times_change_nothing, times_elsewhere, what_cannot_be)

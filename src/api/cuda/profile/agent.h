@@ -14,10 +14,14 @@
  * Owns: what is known of code and functions (kernels.c); a table of marks and digests for each
  * context (context.c); the file of records (record.c).
  *
+ * Or, with `--rooms', it times launches (rooms.c): each with nothing beside it, on the whole device
+ * or on a part of it. Each launch runs once, so here, too, the program computes what it would.
+ *
  * Locks: `looking' (launch.c), held while a launch is looked at, never waited for by other
- * launches; `lock' of kernels.c, of the images and functions; `lock' of graphs.c, of the copies of
- * graphs; `lock' of sanitizer.c, while a module is instrumented. None is taken under another, but
- * sanitizer.c's, which is taken in callbacks of the driver's, under any.
+ * launches; `timing' (rooms.c), in its place where launches are timed, waited for by others for
+ * FM_PROFILE_WAIT; `lock' of kernels.c, of the images and functions; `lock' of graphs.c, of the
+ * copies of graphs; `lock' of sanitizer.c, while a module is instrumented. None is taken under
+ * another, but sanitizer.c's, which is taken in callbacks of the driver's, under any.
  *
  * Threads: any thread of the program.
  */
@@ -75,7 +79,18 @@ typedef struct CUkern_st *CUkernel;
 	X(node_enable, "cuGraphNodeSetEnabled", (CUgraphExec exec, CUgraphNode node, unsigned enabled)) \
 	X(instantiate, "cuGraphInstantiateWithFlags", (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
 	X(graph_launch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream)) \
-	X(exec_destroy, "cuGraphExecDestroy", (CUgraphExec exec))
+	X(exec_destroy, "cuGraphExecDestroy", (CUgraphExec exec)) \
+	X(func_attribute, "cuFuncGetAttribute", (int *value, int attribute, CUfunction f)) \
+	X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int *n, CUfunction f, int threads, size_t shared)) \
+	X(device_name, "cuDeviceGetName", (char *name, int size, CUdevice dev)) \
+	X(primary_retain, "cuDevicePrimaryCtxRetain", (CUcontext *ctx, CUdevice dev)) \
+	X(primary_release, "cuDevicePrimaryCtxRelease_v2", (CUdevice dev)) \
+	X(event_create, "cuEventCreate", (CUevent *event, unsigned flags)) \
+	X(event_record, "cuEventRecord", (CUevent event, CUstream stream)) \
+	X(event_query, "cuEventQuery", (CUevent event)) \
+	X(event_elapsed, "cuEventElapsedTime", (float *ms, CUevent start, CUevent end)) \
+	X(stream_wait, "cuStreamWaitEvent", (CUstream stream, CUevent event, unsigned flags)) \
+	X(stream_destroy, "cuStreamDestroy_v2", (CUstream stream))
 /* clang-format on */
 
 /* The driver's own functions; one that it lacks is NULL. */
@@ -94,6 +109,9 @@ struct fm_profile_wish {
 	unsigned by; /* a bit for each source, in the order of FM_SOURCE_MAP */
 	bool check;
 	const char *sanitizer; /* path of its library; NULL: none was found */
+	/* Launches are timed instead: on the whole device, and on so many multiprocessors each. */
+	bool times;
+	unsigned n_rooms, room[FM_PROFILE_ROOMS];
 };
 const struct fm_profile_wish *fm_profile_wish(void);
 /* False: the file is full. */
@@ -113,7 +131,8 @@ struct fm_profile_function {
 	CUfunction function; /* the same, as one of the current context; NULL: unknown */
 	char image[FM_PROFILE_IMAGE];
 	char *name;
-	bool known; /* all of it: image, name, parameters */
+	bool known;    /* all of it: image, name, parameters */
+	bool together; /* its blocks may wait for each other; known where launches are timed */
 	struct fm_tap_params params;
 	CUdeviceptr marks; /* where the module's word of its table is (marks.h); 0: it has none */
 	struct fm_profile_times *times;
@@ -190,7 +209,8 @@ static inline void fm_profile_leave(const struct fm_profile_driver *cu, int mode
 
 struct fm_profile_launching {
 	CUfunction f;
-	uint32_t grid[3], block[3];
+	uint32_t grid[3], block[3], shared;
+	bool cooperative;
 	CUstream stream; /* as the driver's other calls name it */
 	void *const *params, *const *extra;
 };
@@ -208,6 +228,25 @@ void fm_profile_graph_gone(CUgraphExec exec);
 /* Launches it node by node, each kernel with a look at it. False: nothing was launched, and it is
  * to be launched as it is. */
 bool fm_profile_graph_launch(CUgraphExec exec, CUstream stream, fm_cu_result *rc);
+
+/* --- rooms.c --- */
+
+/* The same where launches are timed. The launch goes to the stream that it says; if the driver
+ * refuses it there, to the program's. */
+struct fm_profile_timing {
+	CUstream stream;
+	bool moved; /* that is not the program's */
+};
+struct fm_profile_timing *fm_profile_time_before(const struct fm_profile_launching *l);
+void fm_profile_time_after(struct fm_profile_timing *t, fm_cu_result rc);
+/* The launch was made in the program's stream after all. */
+void fm_profile_time_stays(struct fm_profile_timing *t);
+/* A graph is launched there, which is not timed. */
+void fm_profile_time_graph(CUstream stream);
+/* The program is about to end a stream, or a context, and all that is in it. */
+void fm_profile_time_stream_ends(CUstream stream);
+void fm_profile_time_context_ends(void);
+enum fm_rooms_why fm_profile_rooms_why(void);
 
 /* --- hash.c --- */
 

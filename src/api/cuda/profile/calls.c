@@ -234,44 +234,92 @@ static inline CUstream stream_of(CUstream given, bool own)
 	return own && !given ? FM_CU_STREAM_PER_THREAD : given;
 }
 
-#define BY_DIMS(symbol, own, declared, args, its_extra)                          \
-	fm_cu_result symbol declared                                             \
-	{                                                                        \
-		struct fm_profile_look *look =                                   \
-			fm_profile_before(&(struct fm_profile_launching){.f = f, \
-				.grid = {gx, gy, gz},                            \
-				.block = {bx, by, bz},                           \
-				.stream = stream_of(stream, own),                \
-				.params = params,                                \
-				.extra = its_extra});                            \
-		fm_cu_result rc = NEXT(symbol, args);                            \
-                                                                                 \
-		fm_profile_after(look, rc);                                      \
-		return rc;                                                       \
+/* Where launches are timed, the driver's call is made for the stream in which that is to be. */
+#define TIMED(call)                                                               \
+	do {                                                                      \
+		struct fm_profile_timing *t = fm_profile_time_before(&launching); \
+                                                                                  \
+		stream = t && t->moved ? t->stream : stream;                      \
+		rc = call;                                                        \
+		if (rc && t && t->moved) {                                        \
+			fm_profile_time_stays(t);                                 \
+			stream = given;                                           \
+			rc = call;                                                \
+		}                                                                 \
+		fm_profile_time_after(t, rc);                                     \
+		return rc;                                                        \
+	} while (0)
+
+static inline bool is_timed(void)
+{
+	return fm_tap_wanted() && !fm_tap_inside && fm_profile_wish()->times;
+}
+
+#define BY_DIMS(symbol, own, declared, args, its_extra, together)      \
+	fm_cu_result symbol declared                                   \
+	{                                                              \
+		const struct fm_profile_launching launching = {.f = f, \
+			.grid = {gx, gy, gz},                          \
+			.block = {bx, by, bz},                         \
+			.shared = shared,                              \
+			.cooperative = together,                       \
+			.stream = stream_of(stream, own),              \
+			.params = params,                              \
+			.extra = its_extra};                           \
+		CUstream given = stream;                               \
+		struct fm_profile_look *look;                          \
+		fm_cu_result rc;                                       \
+                                                                       \
+		if (is_timed())                                        \
+			TIMED(NEXT(symbol, args));                     \
+		look = fm_profile_before(&launching);                  \
+		rc = NEXT(symbol, args);                               \
+		fm_profile_after(look, rc);                            \
+		return rc;                                             \
 	}
 #define DIMS                                                                           \
 	CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, \
 		unsigned bz, unsigned shared, CUstream stream, void **params
 #define DIMS_ARGS f, gx, gy, gz, bx, by, bz, shared, stream, params
-BY_DIMS(cuLaunchKernel, false, (DIMS, void **extra), (DIMS_ARGS, extra), extra)
-BY_DIMS(cuLaunchKernel_ptsz, true, (DIMS, void **extra), (DIMS_ARGS, extra), extra)
-BY_DIMS(cuLaunchCooperativeKernel, false, (DIMS), (DIMS_ARGS), NULL)
-BY_DIMS(cuLaunchCooperativeKernel_ptsz, true, (DIMS), (DIMS_ARGS), NULL)
+BY_DIMS(cuLaunchKernel, false, (DIMS, void **extra), (DIMS_ARGS, extra), extra, false)
+BY_DIMS(cuLaunchKernel_ptsz, true, (DIMS, void **extra), (DIMS_ARGS, extra), extra, false)
+BY_DIMS(cuLaunchCooperativeKernel, false, (DIMS), (DIMS_ARGS), NULL, true)
+BY_DIMS(cuLaunchCooperativeKernel_ptsz, true, (DIMS), (DIMS_ARGS), NULL, true)
+
+static bool is_cooperative(const struct fm_cu_launch_config *config)
+{
+	for (unsigned i = 0; config->attributes && i < config->n_attributes; i++)
+		if (config->attributes[i].id == FM_CU_LAUNCH_COOPERATIVE &&
+			(uint32_t)config->attributes[i].value[0])
+			return true;
+	return false;
+}
 
 #define BY_CONFIG(symbol, own)                                                                     \
 	fm_cu_result symbol(const struct fm_cu_launch_config *config, CUfunction f, void **params, \
 		void **extra)                                                                      \
 	{                                                                                          \
-		struct fm_profile_look *look = NULL;                                               \
+		struct fm_profile_launching launching;                                             \
+		struct fm_profile_look *look;                                                      \
 		fm_cu_result rc;                                                                   \
                                                                                                    \
-		if (config)                                                                        \
-			look = fm_profile_before(&(struct fm_profile_launching){.f = f,            \
-				.grid = {config->grid[0], config->grid[1], config->grid[2]},       \
-				.block = {config->block[0], config->block[1], config->block[2]},   \
-				.stream = stream_of(config->stream, own),                          \
-				.params = params,                                                  \
-				.extra = extra});                                                  \
+		if (!config)                                                                       \
+			return NEXT(symbol, (config, f, params, extra));                           \
+		launching = (struct fm_profile_launching){.f = f,                                  \
+			.grid = {config->grid[0], config->grid[1], config->grid[2]},               \
+			.block = {config->block[0], config->block[1], config->block[2]},           \
+			.shared = config->shared,                                                  \
+			.cooperative = is_cooperative(config),                                     \
+			.stream = stream_of(config->stream, own),                                  \
+			.params = params,                                                          \
+			.extra = extra};                                                           \
+		if (is_timed()) {                                                                  \
+			struct fm_cu_launch_config there = *config;                                \
+			CUstream given = config->stream, stream = given;                           \
+                                                                                                   \
+			TIMED((there.stream = stream, NEXT(symbol, (&there, f, params, extra))));  \
+		}                                                                                  \
+		look = fm_profile_before(&launching);                                              \
 		rc = NEXT(symbol, (config, f, params, extra));                                     \
 		fm_profile_after(look, rc);                                                        \
 		return rc;                                                                         \
@@ -358,7 +406,28 @@ static void count_graph(void)
 		if (fm_profile_graph_launch(graph, stream_of(stream, own), &rc)) \
 			return rc;                                               \
 		count_graph();                                                   \
+		fm_profile_time_graph(stream_of(stream, own));                   \
 		return NEXT(symbol, (graph, stream));                            \
 	}
 BY_GRAPH(cuGraphLaunch, false)
 BY_GRAPH(cuGraphLaunch_ptsz, true)
+
+/* --- ends --- */
+
+fm_cu_result cuStreamDestroy_v2(CUstream stream)
+{
+	fm_profile_time_stream_ends(stream);
+	return NEXT(cuStreamDestroy_v2, (stream));
+}
+
+fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
+{
+	fm_profile_time_context_ends();
+	return NEXT(cuCtxDestroy_v2, (ctx));
+}
+
+fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
+{
+	fm_profile_time_context_ends();
+	return NEXT(cuDevicePrimaryCtxReset_v2, (dev));
+}

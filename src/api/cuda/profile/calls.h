@@ -31,6 +31,9 @@
 	X(cuLaunchKernelEx_ptsz, cuLaunchKernelEx, true, 11060, (const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)) \
 	X(cuLaunchCooperativeKernel, cuLaunchCooperativeKernel, false, 9000, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params)) \
 	X(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, true, 9000, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params)) \
+	X(cuStreamDestroy_v2, cuStreamDestroy, false, 4000, (CUstream stream)) \
+	X(cuCtxDestroy_v2, cuCtxDestroy, false, 4000, (CUcontext ctx)) \
+	X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, false, 11000, (CUdevice dev)) \
 	X(cuGraphInstantiate, cuGraphInstantiate, false, 10000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	X(cuGraphInstantiate_v2, cuGraphInstantiate, false, 11000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	X(cuGraphInstantiateWithFlags, cuGraphInstantiate, false, 12000, (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \

@@ -74,6 +74,64 @@ static unsigned capability(const struct fm_profile_driver *cu)
 	return (unsigned)major * 10 + (unsigned)minor;
 }
 
+/* --- whose blocks wait for each other --- */
+
+/* Of each image, by its id, while launches are timed. Never freed. */
+static struct nature {
+	struct nature *next;
+	char image[FM_PROFILE_IMAGE];
+	struct fm_image is; /* without its data */
+} * natures;
+
+/* Lock held. */
+static struct nature *nature_of(const char *image)
+{
+	struct nature *n = natures;
+
+	while (n && strcmp(n->image, image))
+		n = n->next;
+	return n;
+}
+
+/* As the guardian finds out which kernels run all of their blocks or none. */
+static void learn_nature(const char *image, const void *part, size_t size, unsigned sm)
+{
+	struct nature *n;
+	bool known;
+
+	if (!fm_profile_wish()->times)
+		return;
+	pthread_mutex_lock(&lock);
+	known = nature_of(image);
+	pthread_mutex_unlock(&lock);
+	n = known ? NULL : calloc(1, sizeof(*n));
+	if (!n)
+		return;
+	memcpy(n->image, image, sizeof(n->image));
+	fm_image_rewrite(part, size, sm, &n->is);
+	free(n->is.data);
+	n->is.data = NULL;
+	pthread_mutex_lock(&lock);
+	n->next = natures;
+	natures = n;
+	pthread_mutex_unlock(&lock);
+}
+
+/* So is what is not known. */
+static bool is_together(const struct fm_profile_function *k)
+{
+	bool together = true;
+	struct nature *n;
+
+	pthread_mutex_lock(&lock);
+	n = nature_of(k->image);
+	for (unsigned i = 0; n && i < n->is.n; i++)
+		if (!strcmp(n->is.kernel[i].name, k->name) && !n->is.kernel[i].why)
+			together = fm_kernel_mode(n->is.kernel[i].traits) == FM_GUARD_GRID;
+	pthread_mutex_unlock(&lock);
+	return together;
+}
+
 static void loaded(void *handle, const void *image, size_t size, CUdeviceptr marks)
 {
 	const struct fm_profile_driver *cu = fm_tap_wanted() ? fm_profile_driver() : NULL;
@@ -85,8 +143,10 @@ static void loaded(void *handle, const void *image, size_t size, CUdeviceptr mar
 	if (!cu || fm_tap_inside || !image)
 		return;
 	size = size ? size : fm_image_extent(&image);
-	if (size && !fm_image_part(image, size, capability(cu), &part, &part_size))
+	if (size && !fm_image_part(image, size, capability(cu), &part, &part_size)) {
 		fm_image_id(id, part, part_size);
+		learn_nature(id, part, part_size, capability(cu));
+	}
 	pthread_mutex_lock(&lock);
 	e = find_or_make((uintptr_t)handle);
 	if (e) {
@@ -200,7 +260,7 @@ static bool learn(struct fm_profile_function *k, const struct fm_profile_driver 
 	       fm_tap_params_learn(&k->params, cu->func_param, f);
 }
 
-/* Under `looking'. */
+/* Under `looking', or `timing'. */
 static struct fm_profile_times *times_of(const struct fm_profile_function *k)
 {
 	static struct fm_profile_times *all;
@@ -239,6 +299,7 @@ struct fm_profile_function *fm_profile_function(CUfunction f)
 	k->handle = (uintptr_t)f;
 	k->known = cu && learn(k, cu, f) && strlen(k->name) <= FM_PROFILE_NAME && *k->name &&
 		   (k->times = times_of(k));
+	k->together = k->known && fm_profile_wish()->times && is_together(k);
 	pthread_mutex_lock(&lock);
 	e = find_or_make((uintptr_t)f);
 	if (e)

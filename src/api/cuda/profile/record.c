@@ -38,6 +38,23 @@ static unsigned sources_of(const char *names)
 	return by;
 }
 
+/* "0,8,16": the parts of the device, behind a nought for the whole of it. */
+static void read_rooms(const char *text, struct fm_profile_wish *w)
+{
+	char *end;
+
+	if (!text || *text != '0')
+		return;
+	w->times = true;
+	for (text++; *text == ',' && w->n_rooms < FM_PROFILE_ROOMS; text = end) {
+		unsigned long k = strtoul(text + 1, &end, 10);
+
+		if (end == text + 1 || !k || k > 65536)
+			return;
+		w->room[w->n_rooms++] = (unsigned)k;
+	}
+}
+
 static void open_file(void)
 {
 	char path[sizeof(the.dir) + 64];
@@ -67,7 +84,10 @@ static void begin(void)
 	span = secure_getenv(FM_PROFILE_FOR);
 	if (span && strtoull(span, NULL, 10))
 		the.until = fm_now() + strtoull(span, NULL, 10);
-	atomic_store(&the.wanted, the.wish.by != 0);
+	read_rooms(secure_getenv(FM_PROFILE_TIMED), &the.wish);
+	if (the.wish.times)
+		the.wish.by = 0;
+	atomic_store(&the.wanted, the.wish.by != 0 || the.wish.times);
 }
 
 static void put_end(void);
@@ -166,7 +186,8 @@ static void put_end(void)
 		.modules = atomic_load(&the.modules),
 		.patched = atomic_load(&the.patched),
 		.ns = atomic_load(&the.ns),
-		.patch_error = atomic_load(&the.patch_error)};
+		.patch_error = atomic_load(&the.patch_error),
+		.rooms = fm_profile_rooms_why()};
 	const struct iovec part = {&e, sizeof(e)};
 
 	if (atomic_load(&the.pid) != getpid() || atomic_exchange(&the.ended, true))

@@ -35,3 +35,15 @@
 /* [launches] Such kernels of a context until nothing is looked at there any more: each may keep a
  * table. */
 #define FM_PROFILE_LOST 3u
+
+/* [times] A kernel is timed so often with the same grid, block and shared memory, on each number of
+ * multiprocessors: more makes the median better, and the program has to launch it as often. At most
+ * FM_TIMED_SAMPLES. */
+#define FM_PROFILE_TIMES 3u
+/* [ns] The device is kept busy in front of a launch that is timed, so that it begins when all is
+ * queued. Longer than some five calls of the driver take. */
+#define FM_PROFILE_AHEAD (UINT64_C(60) * 1000)
+/* [ns] For so long a launch that is to be timed waits for others of the context to end. */
+#define FM_PROFILE_ALONE (UINT64_C(1) * 1000 * 1000 * 1000)
+/* [streams] With launches that were not timed, that are waited for. */
+#define FM_PROFILE_STREAMS 64u
