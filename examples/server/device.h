@@ -44,6 +44,10 @@ enum { MULTIPROCESSOR_COUNT = 16 };
 	X(cuEventCreate, (CUevent * e, unsigned flags))                                         \
 	X(cuEventRecord, (CUevent e, CUstream s))                                               \
 	X(cuEventSynchronize, (CUevent e))                                                      \
+	X(cuEventElapsedTime, (float *ms, CUevent start, CUevent end))                          \
+	X(cuFuncGetAttribute, (int *value, int attribute, CUfunction f))                        \
+	X(cuOccupancyMaxActiveBlocksPerMultiprocessor,                                          \
+		(int *n, CUfunction f, int threads, size_t shared))                             \
 	X(cuEventDestroy_v2, (CUevent e))                                                       \
 	X(cuStreamBeginCapture_v2, (CUstream s, int mode))                                      \
 	X(cuStreamEndCapture, (CUstream s, CUgraph * graph))                                    \

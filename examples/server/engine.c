@@ -159,8 +159,14 @@ static void count(const struct worker *w, const struct request *r)
 
 static const char *run(struct worker *w, struct request *r)
 {
-	const struct launcher launcher = {
-		next_stream, &w->stream, w->fills, r->model->urgent, w->asleep};
+	const struct engine *e = w->lane->engine;
+	const struct launcher launcher = {.stream = next_stream,
+		.ctx = &w->stream,
+		.room = w->fills,
+		.graph = r->model->urgent,
+		.chooses = e->versions && !r->model->urgent,
+		.block_ns = e->block_ns,
+		.asleep = w->asleep};
 
 	TRY(device_use(&w->lane->engine->device));
 	return model_run(&r->model->model, &launcher, r->picture, &r->answer);
@@ -247,6 +253,26 @@ static const char *start_lanes(struct engine *e)
 	return NULL;
 }
 
+static const char *measure_versions(struct engine *e)
+{
+	uint64_t sum = 0;
+	unsigned n = 0;
+
+	for (unsigned i = 0; e->versions && i < e->models; i++) {
+		struct model *m = &e->model[i].model;
+
+		if (e->version >= 0) {
+			versions_set(m, (unsigned)e->version);
+			continue;
+		}
+		TRY(versions_measure(m, &e->device));
+		n += e->model[i].urgent;
+		sum += e->model[i].urgent ? versions_kernel_ns(m) : 0;
+	}
+	e->block_ns = n ? sum / n : 0;
+	return NULL;
+}
+
 const char *engine_start(struct engine *e, int device, const void *image)
 {
 	TRY(device_open(&e->device, device));
@@ -256,6 +282,7 @@ const char *engine_start(struct engine *e, int device, const void *image)
 	for (unsigned i = 0; i < e->models; i++)
 		TRY(model_load(&e->model[i].model, &e->kernels,
 			!e->model[i].urgent && e->streams.fill ? 2 : 1));
+	TRY(measure_versions(e));
 	return start_lanes(e);
 }
 
@@ -356,6 +383,22 @@ static void show_plain(const char *text, FILE *to)
 			putc(*text, to);
 }
 
+/* How often each was launched, or put into a graph; and in how many layers it is worth anything. */
+static void show_versions(struct model *m, FILE *to)
+{
+	for (unsigned i = 0; i < CONV_N_VERSIONS; i++) {
+		unsigned layers = 0;
+
+		for (unsigned l = 0; l < m->net.layers; l++)
+			for (unsigned k = 0; k < m->versions[l].n; k++)
+				layers += m->versions[l].kernel[k] == i;
+		fprintf(to, "%s\"%s\": {\"layers\": %u, \"launched\": %llu}",
+			i ? ", " : ", \"versions\": {", version_names[i], layers,
+			(unsigned long long)atomic_load(&m->launched[i]));
+	}
+	fprintf(to, "}");
+}
+
 static void show_model(struct engine_model *m, FILE *to)
 {
 	typedef unsigned long long ull;
@@ -380,6 +423,8 @@ static void show_model(struct engine_model *m, FILE *to)
 			", \"level\": %u, \"preemptions\": %llu, \"interrupts\": %llu, "
 			"\"guarded\": %llu",
 			s.level, (ull)s.preemptions, (ull)s.interrupts, (ull)s.guarded);
+	if (m->lane->engine->versions)
+		show_versions(&m->model, to);
 	fprintf(to, "}");
 }
 
@@ -403,6 +448,8 @@ void engine_stats(struct engine *e, FILE *to)
 	show_plain(e->device.name, to);
 	fprintf(to, "\", \"reserved_sms\": %u, \"fill_sms\": %u, ",
 		e->streams.mode == MODE_PARTITION ? e->streams.reserve : 0, e->streams.fill);
+	if (e->versions)
+		fprintf(to, "\"block_us\": %.1f, ", (double)e->block_ns / 1e3);
 	show_kernels(e, to);
 	fprintf(to, "\"models\": [");
 	for (unsigned i = 0; i < e->models; i++) {

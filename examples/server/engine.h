@@ -67,7 +67,11 @@ struct engine {
 	struct streams streams;
 	struct device device;
 	struct kernels kernels;
-	unsigned limit;   /* requests that wait for one model */
+	unsigned limit; /* requests that wait for one model */
+	bool versions;  /* of kernels, among which each launch chooses, */
+	int version;    /* or this one alone; -1: among all */
+	uint64_t
+		block_ns; /* beside urgent work a block takes no longer: that of an urgent kernel */
 	uint64_t spin_ns; /* how long who has nothing to do looks for work of urgent models */
 	struct engine_model model[ENGINE_MODELS];
 	unsigned models;

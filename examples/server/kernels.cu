@@ -33,29 +33,31 @@ static __device__ float look(const conv_shape &s, const place &p, unsigned dy, u
 }
 
 // out: a part for each blockIdx.z, of all rows and columns.
-extern "C" __global__ void __launch_bounds__(CONV_THREADS)
-	net_conv(float *out, const float *in, const float *weights, conv_shape s)
+template <unsigned ROWS, unsigned COLUMNS>
+static __device__ __forceinline__ void conv(float *out, const float *in, const float *weights, const conv_shape &s)
 {
-	__shared__ float a[CONV_STEP][CONV_ROWS + 4], b[CONV_STEP][CONV_COLUMNS];
-	const unsigned t = threadIdx.x, row = blockIdx.x * CONV_ROWS, column = blockIdx.y * CONV_COLUMNS;
-	const unsigned all = s.kernel * s.kernel * s.inputs, ty = t / 16 * 4, tx = t % 16 * 4;
+	constexpr unsigned THREADS = CONV_THREADS_OF(ROWS, COLUMNS), ACROSS = COLUMNS / 4;
+	constexpr unsigned A = ROWS * CONV_STEP / THREADS, B = COLUMNS * CONV_STEP / THREADS;
+	__shared__ float a[CONV_STEP][ROWS + 4], b[CONV_STEP][COLUMNS];
+	const unsigned t = threadIdx.x, row = blockIdx.x * ROWS, column = blockIdx.y * COLUMNS;
+	const unsigned all = s.kernel * s.kernel * s.inputs, ty = t / ACROSS * 4, tx = t % ACROSS * 4;
 	const unsigned rows = s.batch * out_of(s.height, s.kernel, s.stride) * out_of(s.width, s.kernel, s.stride);
 	unsigned k = blockIdx.z * s.depth, end = k + s.depth < all ? k + s.depth : all;
 	float sum[4][4] = {};
-	place mine[4];
+	place mine[A];
 
-	for (unsigned i = 0; i < 4; i++)
-		mine[i] = find(s, in, row + t / CONV_STEP + 8 * i);
+	for (unsigned i = 0; i < A; i++)
+		mine[i] = find(s, in, row + t / CONV_STEP + THREADS / CONV_STEP * i);
 	for (; k < end; k += CONV_STEP) {
 		unsigned at = k + t % CONV_STEP, tap = at / s.inputs, c = at % s.inputs;
 
-		for (unsigned i = 0; i < 4; i++)
-			a[t % CONV_STEP][t / CONV_STEP + 8 * i] =
+		for (unsigned i = 0; i < A; i++)
+			a[t % CONV_STEP][t / CONV_STEP + THREADS / CONV_STEP * i] =
 				at < all ? look(s, mine[i], tap / s.kernel, tap % s.kernel, c) : 0;
-		for (unsigned i = 0; i < 8; i++) {
-			unsigned j = k + t / CONV_COLUMNS + 2 * i, n = column + t % CONV_COLUMNS;
+		for (unsigned i = 0; i < B; i++) {
+			unsigned j = k + t / COLUMNS + THREADS / COLUMNS * i, n = column + t % COLUMNS;
 
-			b[t / CONV_COLUMNS + 2 * i][t % CONV_COLUMNS] =
+			b[t / COLUMNS + THREADS / COLUMNS * i][t % COLUMNS] =
 				j < all && n < s.outputs ? weights[(size_t)j * s.outputs + n] : 0;
 		}
 		__syncthreads();
@@ -71,6 +73,14 @@ extern "C" __global__ void __launch_bounds__(CONV_THREADS)
 			if (row + ty + y < rows && column + tx + x < s.outputs)
 				out[(size_t)(row + ty + y) * s.outputs + column + tx + x] = sum[y][x];
 }
+
+#define KERNEL(name, rows, columns) \
+	extern "C" __global__ void __launch_bounds__(CONV_THREADS_OF(rows, columns)) \
+		name(float *out, const float *in, const float *weights, conv_shape s) \
+	{ \
+		conv<rows, columns>(out, in, weights, s); \
+	}
+CONV_VERSIONS(KERNEL)
 
 extern "C" __global__ void net_finish(
 	float *out, const float *part, const float *bias, const float *residual, finish_shape s)

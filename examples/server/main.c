@@ -28,6 +28,8 @@ enum {
 	KEY_ELASTIC,
 	KEY_FILL,
 	KEY_BESIDE,
+	KEY_PAD,
+	KEY_VERSIONS,
 	KEY_SPIN,
 	KEY_HTTP,
 	KEY_CONNECTIONS,
@@ -66,6 +68,15 @@ static const struct argp_option options[] = {
 		0},
 	{"beside", KEY_BESIDE, NULL, 0,
 		"level2 and guardian: best-effort models run beside each other, not in turns", 0},
+	{"pad", KEY_PAD, "N", 0,
+		"guardian: best-effort models that are stopped go on meanwhile on N "
+		"multiprocessors, 8 to 64 in eights, or `auto'",
+		0},
+	{"versions", KEY_VERSIONS, "NAME", OPTION_ARG_OPTIONAL,
+		"level2, guardian and partition: measure versions of each convolution at the "
+		"start, and launch the one that fits in what real-time models leave free; with "
+		"NAME, in all modes: launch this one alone",
+		0},
 	{"spin", KEY_SPIN, "US", 0,
 		"Threads of real-time models look for work and answers for so many microseconds "
 		"before "
@@ -144,6 +155,18 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 	case KEY_BESIDE:
 		s->engine.streams.beside = true;
 		return 0;
+	case KEY_PAD:
+		s->engine.streams.pad =
+			!strcmp(arg, "auto") ? STREAMS_PAD_AUTO : (int)number(state, arg, 8, 64);
+		if (s->engine.streams.pad > 0 && s->engine.streams.pad % 8)
+			argp_error(state, "--pad: a multiple of 8 is wanted");
+		return 0;
+	case KEY_VERSIONS:
+		s->engine.versions = true;
+		s->engine.version = arg ? versions_find(arg) : -1;
+		if (arg && s->engine.version < 0)
+			argp_error(state, "there is no version `%s'", arg);
+		return 0;
 	case KEY_SPIN:
 		s->engine.spin_ns = number(state, arg, 0, 10000) * (uint64_t)1000;
 		s->engine.streams.spin_ns = s->engine.spin_ns;
@@ -159,6 +182,12 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 			!mode_stops(s->engine.streams.mode))
 			argp_error(state, "--fill-sms and --beside go with the modes level2 and "
 					  "guardian");
+		if (s->engine.streams.pad && s->engine.streams.mode != MODE_GUARDIAN)
+			argp_error(state, "--pad goes with the mode guardian");
+		if (s->engine.versions && s->engine.version < 0 &&
+			s->engine.streams.mode < MODE_LEVEL2)
+			argp_error(state, "--versions goes with the modes level2, guardian and "
+					  "partition");
 		return 0;
 	}
 	return ARGP_ERR_UNKNOWN;

@@ -18,7 +18,8 @@ const char *kernels_load(struct kernels *k, const void *image)
 	CUmodule module;
 
 	CU(cuModuleLoadData(&module, image ? image : server_ptx));
-	CU(cuModuleGetFunction(&k->conv, module, "net_conv"));
+	for (unsigned i = 0; i < CONV_N_VERSIONS; i++)
+		CU(cuModuleGetFunction(&k->conv[i], module, version_names[i]));
 	CU(cuModuleGetFunction(&k->finish, module, "net_finish"));
 	CU(cuModuleGetFunction(&k->pool, module, "net_pool"));
 	CU(cuModuleGetFunction(&k->mean, module, "net_mean"));
@@ -130,34 +131,59 @@ static const char *each(CUfunction f, uint64_t n, CUstream s, void **params)
 	return NULL;
 }
 
-static const char *run_conv(
-	const struct model *m, struct room *r, const struct layer *l, CUstream s)
+unsigned model_conv_shape(const struct layer *l, unsigned kernel, unsigned grid[3])
+{
+#define TILE(name, rows, columns) {rows, columns},
+	static const unsigned tile[CONV_N_VERSIONS][2] = {CONV_VERSIONS(TILE)};
+#undef TILE
+
+	grid[0] = blocks(l->rows, tile[kernel][0]);
+	grid[1] = blocks(l->shape.outputs, tile[kernel][1]);
+	grid[2] = l->parts;
+	return CONV_THREADS_OF(tile[kernel][0], tile[kernel][1]);
+}
+
+const char *model_conv(
+	const struct model *m, struct room *r, const struct layer *l, unsigned kernel, CUstream s)
 {
 	CUdeviceptr weights = m->weights + l->weights * sizeof(float);
+	struct conv_shape shape = l->shape;
+	unsigned grid[3], threads = model_conv_shape(l, kernel, grid);
+	void *a[] = {&r->part, &r->buffer[l->from], &weights, &shape};
+
+	CU(cuLaunchKernel(
+		m->kernels->conv[kernel], grid[0], grid[1], grid[2], threads, 1, 1, 0, s, a, NULL));
+	return NULL;
+}
+
+static const char *run_conv(struct model *m, const struct launcher *how, unsigned i, CUstream s)
+{
+	const struct layer *l = &m->net.layer[i];
+	struct room *r = &m->room[how->room];
 	CUdeviceptr bias = m->weights + l->bias * sizeof(float);
 	CUdeviceptr residual = l->residual == NET_NONE ? 0 : r->buffer[l->residual];
-	struct conv_shape shape = l->shape;
-	struct finish_shape finish = {.count = (unsigned)(l->rows * shape.outputs),
-		.outputs = shape.outputs,
+	struct finish_shape finish = {.count = (unsigned)(l->rows * l->shape.outputs),
+		.outputs = l->shape.outputs,
 		.parts = l->parts,
 		.relu = l->relu};
-	void *a[] = {&r->part, &r->buffer[l->from], &weights, &shape};
 	void *b[] = {&r->buffer[l->to], &r->part, &bias, &residual, &finish};
+	unsigned kernel = versions_choose(&m->versions[i], how->chooses ? s : NULL, how->block_ns);
 
-	CU(cuLaunchKernel(m->kernels->conv, blocks(l->rows, CONV_ROWS),
-		blocks(shape.outputs, CONV_COLUMNS), l->parts, CONV_THREADS, 1, 1, 0, s, a, NULL));
+	TRY(model_conv(m, r, l, kernel, s));
+	atomic_fetch_add_explicit(&m->launched[kernel], 1, memory_order_relaxed);
 	return each(m->kernels->finish, finish.count, s, b);
 }
 
-static const char *run_layer(
-	const struct model *m, struct room *r, const struct layer *l, CUstream s)
+static const char *run_layer(struct model *m, const struct launcher *how, unsigned i, CUstream s)
 {
+	const struct layer *l = &m->net.layer[i];
+	struct room *r = &m->room[how->room];
 	struct pool_shape shape = {
 		l->shape.batch, l->shape.height, l->shape.width, l->shape.inputs};
 	void *params[] = {&r->buffer[l->to], &r->buffer[l->from], &shape};
 
 	if (l->kind == LAYER_CONV)
-		return run_conv(m, r, l, s);
+		return run_conv(m, how, i, s);
 	return each(l->kind == LAYER_POOL ? m->kernels->pool : m->kernels->mean,
 		l->rows * shape.channels, s, params);
 }
@@ -201,7 +227,7 @@ static const char *run_layers(struct model *m, const struct launcher *l)
 
 	for (unsigned i = 0; i < m->net.layers; i++) {
 		TRY(l->stream(l->ctx, &s));
-		TRY(run_layer(m, &m->room[l->room], &m->net.layer[i], s));
+		TRY(run_layer(m, l, i, s));
 	}
 	return NULL;
 }

@@ -11,11 +11,22 @@ struct conv_shape {
 	unsigned depth;                        /* products that a block adds up: CONV_STEP * n */
 };
 
-/* A block makes so many rows and columns, and reads so many of what it adds up at a time. */
-#define CONV_ROWS    32
-#define CONV_COLUMNS 64
-#define CONV_STEP    16
-#define CONV_THREADS 128
+/* A block makes so many rows and columns, a thread 16 of them, and reads so many of what it adds up
+ * at a time. */
+#define CONV_ROWS             32
+#define CONV_COLUMNS          64
+#define CONV_STEP             16
+#define CONV_THREADS          CONV_THREADS_OF(CONV_ROWS, CONV_COLUMNS)
+#define CONV_THREADS_OF(r, c) ((r) * (c) / 16)
+
+/* The kernel in several versions: X(name, rows, columns). They compute the same bit by bit, since
+ * each number is a sum of its own. The first one is the usual one. */
+#define CONV_VERSIONS(X)                     \
+	X(net_conv, CONV_ROWS, CONV_COLUMNS) \
+	X(net_conv_64x64, 64, 64)            \
+	X(net_conv_32x32, 32, 32)            \
+	X(net_conv_16x32, 16, 32)
+#define CONV_N_VERSIONS 4
 
 /* Adds the parts of a convolution that several blocks made. */
 struct finish_shape {

@@ -17,6 +17,8 @@ int mode_find(const char *name)
 	return -1;
 }
 
+_Static_assert(STREAMS_PAD_AUTO == FM_PAD_AUTO, "as the header says");
+
 static const char *explain(const char *what, int rc)
 {
 	if (rc == -ENOSYS)
@@ -59,7 +61,7 @@ const char *stream_open(const struct streams *s, bool urgent, const char *name, 
 {
 	bool turns = s->mode != MODE_PARTITION && !s->beside;
 	struct fm_cuda_binding b = {.size = sizeof(b), .group = urgent ? "urgent" : turns ? name : "others", .ctx = m, .preempted = stopped, /* Fermata */
-		.priority = urgent ? FM_PRIORITY_HIGH : FM_PRIORITY_LOW, .level = urgent || s->mode == MODE_LEVEL2 ? 2 : 0}; /* Fermata */
+		.priority = urgent ? FM_PRIORITY_HIGH : FM_PRIORITY_LOW, .level = urgent || s->mode == MODE_LEVEL2 ? 2 : 0, .pad = urgent ? 0 : s->pad}; /* Fermata */
 
 	if (s->mode == MODE_PARTITION && !urgent && s->elastic_ns)
 		return explain("fm_cuda_elastic_create", fm_cuda_elastic_create(&m->elastic, s->elastic_ns, &b)); /* Fermata */

@@ -24,6 +24,8 @@ static inline bool mode_stops(enum mode m)
 	return m == MODE_LEVEL2 || m == MODE_GUARDIAN;
 }
 
+#define STREAMS_PAD_AUTO (-1)
+
 struct streams {
 	enum mode mode;
 	/* For the mode partition: how many multiprocessors urgent models have, and after how much
@@ -34,6 +36,8 @@ struct streams {
 	 * that nobody stops; 0: none. And do they run beside each other, or in turns? */
 	unsigned fill;
 	bool beside;
+	/* For guardian: on how many multiprocessors those that are stopped go on; 0: on none. */
+	int pad;
 	uint64_t spin_ns; /* Fermata's thread looks for so long before it sleeps */
 	const struct device *device;
 };

@@ -20,7 +20,8 @@ from server_svg import draw  # noqa: E402
 
 MODES = ("sequential", "streams", "priority-streams", "level2", "guardian", "partition")
 # What is a mode here, and options there.
-GIVEN = {"filled": ("guardian", "--beside", "--fill-sms", "{fill}"), "elastic": ("partition", "--elastic", "1000")}
+GIVEN = {"filled": ("guardian", "--beside", "--fill-sms", "{fill}"), "elastic": ("partition", "--elastic", "1000"),
+         "pad": ("guardian", "--pad", "{pad}"), "versions": ("guardian", "--pad", "{pad}", "--versions")}
 UNDER_FERMATA = ("level2", "guardian", "partition")
 SHAPES = {"a": 1, "c": 4}  # best-effort models, as in DISB's mixes of these letters
 LOAD = 0.5  # of what the real-time model can do alone
@@ -52,7 +53,7 @@ class Server:
         self.bench, self.mode = bench, mode
         self.dir = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-server-"))
         self.socket = os.path.join(self.dir, "socket")
-        mode, *options = (o.format(fill=bench.args.fill) for o in GIVEN.get(mode, (mode,)))
+        mode, *options = (o.format(fill=bench.args.fill, pad=bench.args.pad) for o in GIVEN.get(mode, (mode,)))
         env = dict(bench.env)
         if mode in UNDER_FERMATA:
             env["LD_PRELOAD"] = os.path.join(bench.args.build, "lib", "libfermata-cuda.so")
@@ -350,6 +351,7 @@ def arguments():
     p.add_argument("--be", action="append")
     p.add_argument("--reserve", type=int, default=32)
     p.add_argument("--fill", type=int, default=16)
+    p.add_argument("--pad", default="auto")
     p.add_argument("--clients", type=int, default=2)
     p.add_argument("--heavy", action="store_true")
     p.add_argument("--image")

@@ -49,22 +49,31 @@ static float sum_up(const struct conv *p, unsigned row, unsigned column, unsigne
 	return sum;
 }
 
-static void net_conv(const struct fk_block *b)
+/* A block of any version. */
+static void conv_block(const struct fk_block *b, unsigned tall, unsigned wide)
 {
 	const unsigned *grid = b->launch->grid;
-	unsigned row = b->x * CONV_ROWS, z = (unsigned)(b->number / grid[0] / grid[1]);
-	unsigned column = (unsigned)(b->number / grid[0] % grid[1]) * CONV_COLUMNS;
+	unsigned row = b->x * tall, z = (unsigned)(b->number / grid[0] / grid[1]);
+	unsigned column = (unsigned)(b->number / grid[0] % grid[1]) * wide;
 	struct conv p;
 	unsigned rows;
 
 	memcpy(&p, b->params, sizeof(p));
 	rows = p.s.batch * out_of(p.s.height, p.s.kernel, p.s.stride) *
 	       out_of(p.s.width, p.s.kernel, p.s.stride);
-	for (unsigned y = row; y < row + CONV_ROWS && y < rows; y++)
-		for (unsigned x = column; x < column + CONV_COLUMNS && x < p.s.outputs; x++)
+	for (unsigned y = row; y < row + tall && y < rows; y++)
+		for (unsigned x = column; x < column + wide && x < p.s.outputs; x++)
 			floats(p.out)[((size_t)z * rows + y) * p.s.outputs + x] =
 				sum_up(&p, y, x, z * p.s.depth);
 }
+
+#define VERSION(name, rows, columns)               \
+	static void name(const struct fk_block *b) \
+	{                                          \
+		conv_block(b, rows, columns);      \
+	}
+CONV_VERSIONS(VERSION)
+#undef VERSION
 
 /* The numbers of a block. */
 #define FOR_EACH(i, b) \
@@ -170,8 +179,12 @@ static void net_input(const struct fk_block *b)
 const struct fk_kernel *fk_net_find(const char *name)
 {
 	static const struct fk_kernel kernels[] = {
-		{"net_conv", {8, 8, 8, sizeof(struct conv_shape)}, net_conv, false, {{0}}},
-		{"net_finish", {8, 8, 8, 8, sizeof(struct finish_shape)}, net_finish, false, {{0}}},
+#define VERSION(name, rows, columns) \
+	{#name, {8, 8, 8, sizeof(struct conv_shape)}, name, false, {{0}}},
+		CONV_VERSIONS(VERSION)
+#undef VERSION
+			{"net_finish", {8, 8, 8, 8, sizeof(struct finish_shape)}, net_finish, false,
+				{{0}}},
 		{"net_pool", {8, 8, sizeof(struct pool_shape)}, net_pool, false, {{0}}},
 		{"net_mean", {8, 8, sizeof(struct pool_shape)}, net_mean, false, {{0}}},
 		{"net_input", {8, 8, sizeof(struct input_shape)}, net_input, false, {{0}}},

@@ -420,7 +420,7 @@ def under_the_guardian(stack):
 
     eventually("somebody was stopped inside a kernel", stopped_inside)
     stats = c.stats()
-    check(stats["rewritten"] == {"kernels": 5, "kernels_left": 0, "images_left": 0}, stats)
+    check(stats["rewritten"] == {"kernels": 8, "kernels_left": 0, "images_left": 0}, stats)
     for m in stats["models"]:
         check((m["guarded"] > 0) == (m["class"] == "best-effort"), m)
         check(m["level"] == (3 if m["class"] == "best-effort" else 2), m)
@@ -529,13 +529,13 @@ def bench_script(stack):
     dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     to = {name: os.path.join(dir_, name) for name in ("json", "svg")}
     argv = [os.path.join(SOURCE, "script", "server-bench"), "--build", BUILD, "--seconds", "0.3", "--modes",
-            "sequential,streams,guardian,filled", "--fill", "4", "--shapes", "a", "--rt", SMALL, "--be", "mlp,size=8,width=8", "--json", to["json"],
+            "sequential,streams,guardian,filled,versions", "--fill", "4", "--pad", "16", "--shapes", "a", "--rt", SMALL, "--be", "mlp,size=8,width=8", "--json", to["json"],
             "--svg", to["svg"]]
     r = subprocess.run(argv, env=cuda_env(os.environ), text=True, capture_output=True, timeout=4 * PATIENCE)
     check(r.returncode == 0, r)
     with open(to["json"], encoding="ascii") as f:
         found = json.load(f)
-    check(list(found["modes"]) == ["sequential", "streams", "guardian", "filled"] and list(found["alone_us"]) == ["rt", "be1"], found)
+    check(list(found["modes"]) == ["sequential", "streams", "guardian", "filled", "versions"] and list(found["alone_us"]) == ["rt", "be1"], found)
     for row in (m["a"] for m in found["modes"].values()):
         check(row["p50_us"] <= row["p99_us"] <= row["max_us"] and row["per_s"]["be1"] > 0, row)
         check(abs(row["p99_ratio"] * found["alone"]["p99_us"] - row["p99_us"]) < 1e-3 * row["p99_us"], row)
@@ -545,14 +545,51 @@ def bench_script(stack):
     words = {e.text for e in tree.iter("{http://www.w3.org/2000/svg}text")}
     check({"sequential", "streams"} <= words, words)
     under = found["under_fermata"]
-    check(list(under) == ["guardian", "filled"] and under["guardian"]["kernels"] == 5 and under["guardian"]["kernels_left"] == 0, under)
+    check(list(under) == ["guardian", "filled", "versions"] and under["guardian"]["kernels"] == 8 and under["guardian"]["kernels_left"] == 0, under)
     check(under["guardian"]["p50_us"] > 0 and found["modes"]["guardian"]["a"]["guarded"] > 0, found["modes"]["guardian"])
-    check(re.search(r"^guardian .* 5 +0 +\d+ %$", r.stdout, re.M), r.stdout)
+    check(re.search(r"^guardian .* 8 +0 +\d+ %$", r.stdout, re.M), r.stdout)
     check(0 < found["modes"]["filled"]["a"]["fill_sms"] <= 4, found["modes"])
     check(found["modes"]["filled"]["a"]["filled"] > 0 and not found["modes"]["guardian"]["a"]["filled"], found["modes"])
 
 
+VERSIONS = ("net_conv", "net_conv_64x64", "net_conv_32x32", "net_conv_16x32")
+
+
+def versions(stack):
+    """Every version of the kernel says the same, bit by bit."""
+    for name in VERSIONS:
+        server = Server(stack, "--mode", "streams", f"--versions={name}")
+        c = Client(stack, server)
+        for m in names(MODELS):
+            check([c.infer(m, p) for p in (0, 1)] == ANSWERS[m], f"{name}: {m} says something else")
+            s = c.stats(m)["versions"]
+            check(set(s) == set(VERSIONS) and all((s[v]["launched"] > 0) == (s[v]["layers"] > 0) == (v == name) for v in s), f"{name}: {s}")
+        server.end()
+    at = ("-r", f"rt={SMALL}", "--socket", "/dev/null/nowhere")
+    for argv, word in ((("--versions=net_con",), "no version `net_con'"), (("--versions",), "goes with the modes"),
+                       (("--pad", "8"), "goes with the mode guardian"), (("--mode", "guardian", "--pad", "12"), "multiple of 8"),
+                       (("--mode", "guardian", "--pad", "72"), "from 8 to 64")):
+        check(word in refused(*at, *argv), f"{argv}: {refused(*at, *argv)}")
+    check("needs Fermata" in refused(*at, "--mode", "guardian", "--versions"), "it runs without Fermata")
+
+
+def versions_are_chosen(stack):
+    """Measured at the start; what is dominated is never launched; and answers are the same, whatever is chosen meanwhile."""
+    need_cuda_shim()
+    for more in (("--mode", "level2"), ("--mode", "guardian", "--pad", "16"), ("--mode", "guardian", "--pad", "auto")):
+        server = Server(stack, *more, "--versions", shim=True)
+        for m, found in together(stack, server).items():
+            check(found == [ANSWERS[m]] * 3, f"{more}: {m}: {found}")
+        c = Client(stack, server)
+        check(c.stats()["block_us"] > 0, c.stats())
+        for m in names(MODELS):
+            s = c.stats(m)["versions"]
+            check(sum(v["layers"] for v in s.values()) >= 5 and sum(v["launched"] for v in s.values()) > 0, f"{more}: {m}: {s}")
+            check(all(v["layers"] for v in s.values() if v["launched"]), f"{more}: {m}: {s}")
+        server.end()
+
+
 main(answers_are_known, answers_are_equal_in_modes, wrong_requests, many_requests_in_a_write, overload,
      too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, a_file_in_the_way, *seldom_sanitized(options), without_fermata, under_fermata, *seldom_sanitized(filled),
-     under_the_guardian, device_lost,
+     under_the_guardian, versions, versions_are_chosen, device_lost,
      http, benchmark, benchmark_compares, bench_script)
