@@ -176,7 +176,8 @@ FM_CUDA_API int fm_cuda_query(struct CUstream_st *stream, struct fm_cuda_info *i
 
 /*
  * How much of the device the stream's next commands have, as far as is known now: of a stream that
- * is bound, or has been launched into; else -ENOENT. It may be otherwise a moment later. Cheap
+ * is bound, or has been launched into; else -ENOENT. It may be otherwise a moment later, and of a
+ * stream without work it is how the stream was left, until it is launched into again. Cheap
  * enough to be asked before each launch: no call of the driver, no system call.
  */
 struct fm_cuda_room {
@@ -187,7 +188,7 @@ struct fm_cuda_room {
 	 * `pad` while a more urgent group of this process has it; 0: they wait. */
 	unsigned free;
 	/* On so many it goes on beside more urgent groups (the hint `pad`, also the number that
-	 * `auto` has chosen); 0: on none, or that is not possible. */
+	 * `auto` has chosen); 0: on none, or that is not possible, or not yet. */
 	unsigned pad;
 	bool urgent;  /* another group has the device: the stream is stopped, or pads */
 	bool padding; /* it runs beside that group at this moment */

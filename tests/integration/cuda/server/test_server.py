@@ -591,5 +591,5 @@ def versions_are_chosen(stack):
 
 main(answers_are_known, answers_are_equal_in_modes, wrong_requests, many_requests_in_a_write, overload,
      too_many_connections, no_descriptors_left, clients_that_die, ends_in_order, second_server, a_file_in_the_way, *seldom_sanitized(options), without_fermata, under_fermata, *seldom_sanitized(filled),
-     under_the_guardian, versions, versions_are_chosen, device_lost,
+     under_the_guardian, versions, *seldom_sanitized(versions_are_chosen), device_lost,
      http, benchmark, benchmark_compares, bench_script)
