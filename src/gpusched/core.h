@@ -35,6 +35,15 @@
  * Park. While `park` is set no gate is opened. A decision that has already read it as 0 may still
  * open gates, up to the number of slots; what is open runs to its chunk's end.
  *
+ * Resident. What releases by itself (periods, words) is seen by a call of fm_gs_turn() that
+ *resides, and by whatever decides for another reason. That call has the turn while it stays, and
+ *decides about all news, so that other calls only ring the bell. It lets go of the turn when it may
+ *not stay, and while there are readers, which add to `readers` before they try for the turn, and
+ *look at the bell when they let go of it.
+ *
+ * Leave. While `leave` is set, a job is released for each that stands in a stream in advance: a
+ * chunk behind a gate cannot be taken back, and what waits for the streams would wait for it.
+ *
  * Owns: the words of a set, which the engine has allocated, zeroed and described.
  * Locks: `turn`, a word; tried, never waited for, except by fm_gs_host_enter().
  * Threads: any, at any time; the end of a task's chunk, and what is queued, by one at a time.
@@ -47,6 +56,15 @@
 #endif
 #ifndef FM_GS_PARKED
 #define FM_GS_PARKED(g) FM_GS_LOAD(&(g)->park)
+#endif
+#ifndef FM_GS_STAYS
+#define FM_GS_STAYS(g) (!FM_GS_LOAD(&(g)->park) && !FM_GS_LOAD(&(g)->leave))
+#endif
+#ifndef FM_GS_PEEK
+#define FM_GS_PEEK(p) FM_GS_LOAD(p)
+#endif
+#ifndef FM_GS_ANY
+#define FM_GS_ANY(x) (FM_GS_SUM(x) != 0)
 #endif
 
 static inline bool fm_gs_waits(const struct fm_gs_task *t)
@@ -181,13 +199,36 @@ static inline void fm_gs_take_period(struct fm_gs *g, struct fm_gs_task *t, uint
 	t->next += count * t->period;
 }
 
+static inline uint64_t fm_gs_word(const struct fm_gs_task *t)
+{
+	return t->word ? FM_GS_LOAD(t->word) : t->seen_word;
+}
+
+/* The chunks in the stream beyond those of released jobs get jobs. A job that was put there in part
+ * gets one, too. Those of a task that comes after others are released by these. */
+static inline void fm_gs_take_spare(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
+{
+	uint64_t standing = t->in_stream - t->gate, of_jobs, jobs;
+
+	of_jobs = (t->accepted - t->done) * t->chunks - t->chunk - fm_gs_runs(t);
+	if (t->is_off || t->n_after || standing <= of_jobs)
+		return;
+	jobs = (standing - of_jobs + t->chunks - 1) / t->chunks;
+	t->stats.spare = fm_gs_add(t->stats.spare, jobs);
+	fm_gs_release(g, t, jobs, now, 0);
+}
+
 static inline void fm_gs_take_releases(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
 {
-	uint64_t rung = FM_GS_LOAD(&t->rung);
+	uint64_t rung = FM_GS_LOAD(&t->rung), word = fm_gs_word(t);
 
 	if (rung != t->seen_rung) {
 		fm_gs_release(g, t, rung - t->seen_rung, now, 0);
 		t->seen_rung = rung;
+	}
+	if (word != t->seen_word) {
+		fm_gs_release(g, t, word - t->seen_word, now, 0);
+		t->seen_word = word;
 	}
 	fm_gs_take_after(g, t, now);
 	if (t->next != FM_GS_NEVER)
@@ -281,6 +322,7 @@ static inline void fm_gs_decide(struct fm_gs *g)
 {
 	uint64_t now = FM_GS_SAME(FM_GS_NOW), ns;
 	bool drain = FM_GS_SAME(FM_GS_LOAD(&g->drain)) != 0;
+	bool leave = FM_GS_SAME(FM_GS_LOAD(&g->leave)) != 0;
 
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
 		fm_gs_take_ends(g, &g->task[i], now);
@@ -289,6 +331,8 @@ static inline void fm_gs_decide(struct fm_gs *g)
 		if (drain)
 			g->task[i].next = FM_GS_NEVER;
 		fm_gs_take_releases(g, &g->task[i], now);
+		if (leave)
+			fm_gs_take_spare(g, &g->task[i], now);
 	}
 	FM_GS_SYNC;
 	fm_gs_sums(g);
@@ -303,15 +347,14 @@ static inline void fm_gs_decide(struct fm_gs *g)
 	g->decision_max = ns > g->decision_max ? ns : g->decision_max;
 }
 
-/* A decision about all that the bell told until now. Returns whether it has told more since. */
-static inline bool fm_gs_hear(struct fm_gs *g, uint64_t *heard)
+/* A decision about all that the bell told until now. */
+static inline void fm_gs_hear(struct fm_gs *g, uint64_t *heard)
 {
 	*heard = FM_GS_SAME(FM_GS_LOAD(&g->bell));
 	fm_gs_decide(g);
 	if (!FM_GS_LANE)
 		FM_GS_STORE(&g->decided, *heard);
 	FM_GS_TELL(g, *heard);
-	return FM_GS_SAME(FM_GS_LOAD(&g->bell)) != *heard;
 }
 
 /* Lets go; true: there was news meanwhile, and somebody must try for the turn again. */
@@ -321,15 +364,60 @@ static inline bool fm_gs_leave(struct fm_gs *g, uint64_t heard)
 	return FM_GS_SAME(FM_GS_LOAD(&g->bell)) != heard;
 }
 
-static inline bool fm_gs_try(struct fm_gs *g)
+/* Of tasks: is there news that rings no bell? Looks are hints: a decision reads it all again. */
+static inline bool fm_gs_is_due(const struct fm_gs *g)
 {
-	uint64_t heard;
+	uint64_t now = FM_GS_NOW;
+	uint32_t due = 0;
 
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
+		const struct fm_gs_task *t = &g->task[i];
+
+		due |= t->next <= now || (t->word && FM_GS_PEEK(t->word) != t->seen_word);
+	}
+	return FM_GS_ANY(due);
+}
+
+enum fm_gs_look { FM_GS_STILL, FM_GS_HEAR, FM_GS_LEAVE };
+
+/* One look of the one that has the turn, and has heard so much. */
+static inline enum fm_gs_look fm_gs_look(struct fm_gs *g, uint64_t heard, bool resides)
+{
+	uint64_t readers = FM_GS_PEEK(&g->readers), bell = FM_GS_PEEK(&g->bell);
+	enum fm_gs_look look = bell != heard ? FM_GS_HEAR : FM_GS_STILL;
+
+	if (resides && (!FM_GS_STAYS(g) || readers))
+		look = FM_GS_LEAVE;
+	look = (enum fm_gs_look)FM_GS_SAME(look);
+	if (look != FM_GS_STILL)
+		return look;
+	if (!resides)
+		return FM_GS_LEAVE;
+	return fm_gs_is_due(g) ? FM_GS_HEAR : FM_GS_STILL;
+}
+
+/* The turn, if it is free. Returns as fm_gs_leave() does. A resident keeps it until it may not
+ * stay, or readers want it. */
+static inline bool fm_gs_turn(struct fm_gs *g, bool resides)
+{
+	enum fm_gs_look look = FM_GS_HEAR;
+	uint64_t heard = 0;
+
+	if (resides && FM_GS_SAME(FM_GS_LOAD(&g->readers)))
+		return false;
 	if (FM_GS_SWAP(&g->turn, 1))
 		return false;
-	while (fm_gs_hear(g, &heard))
-		;
+	while (look != FM_GS_LEAVE) {
+		if (look == FM_GS_HEAR)
+			fm_gs_hear(g, &heard);
+		look = fm_gs_look(g, heard, resides);
+	}
 	return fm_gs_leave(g, heard);
+}
+
+static inline bool fm_gs_try(struct fm_gs *g)
+{
+	return fm_gs_turn(g, false);
 }
 
 /* There is news. */

@@ -16,6 +16,7 @@ struct fm_gs_stats {
 	uint64_t released, done, missed;
 	uint64_t dropped;  /* releases beyond FM_GS_BACKLOG, and of a task that is off */
 	uint64_t overruns; /* jobs longer than the task's wcet */
+	uint64_t spare;    /* jobs that stood in the stream in advance, and ran without a release */
 	uint64_t device_ns;
 	uint64_t response_max;
 	uint32_t response[FM_GS_BUCKETS];
@@ -31,6 +32,7 @@ struct fm_gs_task {
 	uint64_t done;   /* by the decider: jobs that are complete */
 
 	/* Of the set's making. */
+	uint64_t *word;                         /* another one that any code adds to; NULL: none */
 	uint64_t period, deadline, phase, wcet; /* ns; 0: none */
 	uint32_t chunks, weight, first_after, n_after;
 	int32_t priority;
@@ -38,7 +40,7 @@ struct fm_gs_task {
 	/* The decider's. */
 	uint32_t chunk;  /* of the first job: how many have ended */
 	uint32_t is_off; /* as it was at this decision */
-	uint64_t in_stream, seen_ended, seen_rung, seen_after;
+	uint64_t in_stream, seen_ended, seen_rung, seen_word, seen_after;
 	uint64_t accepted;  /* jobs released; those from `done` on wait, or run */
 	uint64_t next;      /* release by period; FM_GS_NEVER: none */
 	uint64_t opened_at; /* the last gate */
@@ -50,6 +52,8 @@ struct fm_gs_task {
 struct fm_gs {
 	/* Of all. */
 	uint64_t bell, turn, park, drain;
+	uint64_t leave;   /* not 0: what stands in streams runs, and nothing resides (core.h) */
+	uint64_t readers; /* how many wait for the turn: a resident lets go of it */
 	uint64_t decided; /* by the decider: the bell that it has heard */
 	uint64_t pending; /* likewise: jobs that are released and not complete */
 	uint64_t wake;    /* likewise: when a job is released by period; FM_GS_NEVER */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* usage: gpu_trace SEED STEPS | gpu_trace text
- * A set of tasks at random, and what the core's text makes of random news in memory, as a processor
- * runs it: a line for each word of 32 bits that is not 0 before, and of each piece of news one that
- * says it, and each word that has changed. "text": the PTX of the same text. */
+ * A set of tasks at random, or with "plain" as STEPS one of two tasks and no news, and what the
+ * core's text makes of random news in memory, as a processor runs it: a line for each word of 32
+ * bits that is not 0 before, and of each piece of news one that says it, and each word that has
+ * changed. "text": the PTX of the same text. */
 #include "base/util.h"
 #include "device/gpusched.h"
 #include "gpusched/host.h"
@@ -13,12 +14,16 @@
 #define MANY 5
 
 static struct {
-	struct fm_gs_host host;
+	union {
+		struct fm_gs_host host;
+		struct fm_gates device; /* of which the processor has the first member alone */
+	};
 	uint32_t after[MANY + 1];
 	struct fm_gs_task task[MANY];
 } now, before;
 
 static uint64_t seed;
+static bool plain; /* two tasks of one chunk, for whose releases there is no other reason */
 
 static uint64_t any(uint64_t n)
 {
@@ -56,11 +61,17 @@ static void make(void)
 	g->gap = any(3) ? 0 : any(50);
 	g->task = now.task;
 	g->after = now.after;
-	for (uint32_t i = 0; i < g->n; i++)
+	if (plain)
+		g->n = 2;
+	for (uint32_t i = 0; i < g->n; i++) {
 		make_task(i);
+		if (plain)
+			now.task[i] =
+				(struct fm_gs_task){.chunks = 1, .weight = 1, .next = FM_GS_NEVER};
+	}
 }
 
-/* Of host.now the device knows nothing. */
+/* Behind host.g each has what is its own. */
 static void tell_changes(void)
 {
 	const unsigned char *a = (const unsigned char *)&before, *b = (const unsigned char *)&now;
@@ -69,7 +80,7 @@ static void tell_changes(void)
 	for (size_t at = 0; at < sizeof(now); at += 4) {
 		uint32_t value;
 
-		if (!memcmp(a + at, b + at, 4) || (at >= own && at < sizeof(now.host)))
+		if (!memcmp(a + at, b + at, 4) || (at >= own && at < sizeof(now.device)))
 			continue;
 		memcpy(&value, b + at, 4);
 		printf(" %zx=%x", (size_t)(b + at), value);
@@ -91,6 +102,8 @@ static void apply(uint32_t task, uint32_t what, uint64_t jobs, uint64_t chunks)
 		now.host.g.park = (what & FM_GATES_PARK) != 0;
 	if (what & (FM_GATES_DRAIN | FM_GATES_ACCEPT))
 		now.host.g.drain = (what & FM_GATES_DRAIN) != 0;
+	if (what & (FM_GATES_LEAVE | FM_GATES_STAY))
+		now.host.g.leave = (what & FM_GATES_LEAVE) != 0;
 	if (what & FM_GATES_KICK)
 		fm_gs_host_kick(&now.host);
 }
@@ -98,7 +111,7 @@ static void apply(uint32_t task, uint32_t what, uint64_t jobs, uint64_t chunks)
 static void step(void)
 {
 	uint32_t task = (uint32_t)any(now.host.g.n), what = any(10) ? FM_GATES_KICK : 0;
-	uint64_t jobs = 0, chunks = 0, kind = any(12);
+	uint64_t jobs = 0, chunks = 0, kind = any(13);
 
 	fm_gs_write(&now.host.now, now.host.now + any(200));
 	if (kind < 3)
@@ -112,6 +125,8 @@ static void step(void)
 	else if (kind == 11 && !any(3))
 		what |= any(2) ? FM_GATES_OFF
 			       : (now.host.g.drain ? FM_GATES_ACCEPT : FM_GATES_DRAIN);
+	else if (kind == 12)
+		what |= now.host.g.leave ? FM_GATES_STAY : FM_GATES_LEAVE;
 	apply(task, what, jobs, chunks);
 	printf("%llu %llu %llu %u %u", (unsigned long long)now.host.now, (unsigned long long)jobs,
 		(unsigned long long)chunks, task, what);
@@ -125,9 +140,11 @@ int main(int argc, char **argv)
 	if (argc != 3)
 		return 2;
 	seed = strtoull(argv[1], NULL, 10);
+	plain = !strcmp(argv[2], "plain");
 	make();
-	printf("%zx %zx %zx %zx", (size_t)&now.host.g, offsetof(struct fm_gates, told),
-		(size_t)now.task, sizeof(*now.task));
+	printf("%zx %zx %zx %zx %zx %zx", (size_t)&now.host.g, offsetof(struct fm_gates, told),
+		sizeof(now.device), offsetof(struct fm_gates, noted), (size_t)now.task,
+		sizeof(*now.task));
 	tell_changes();
 	for (int i = 0; i < atoi(argv[2]); i++)
 		step();

@@ -22,6 +22,10 @@ DEVICE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".
 TRACES, STEPS = (2, 6) if SANITIZE else (4, 12)
 TOLD, READ = 0x70000000, 0x60000000  # memory of the host
 TASKS = 32  # of struct fm_gates_told
+TOLD_DONE, TOLD_DECIDED, TOLD_LEFT, TOLD_UNTIL, TOLD_NOTES = (8 * at for at in (0, 4 * TASKS + 3, 4 * TASKS + 4, 4 * TASKS + 6,
+                                                                              4 * TASKS + 7))
+GATE, DONE, WORD = 32, 40, 48  # of struct fm_gs_task
+KICK, ENDED, PARK, RESIDE = 1, 2, 8, 512
 
 
 def output(*argv):
@@ -36,25 +40,28 @@ class Set:
     """One on the device, in memory that begins as the processor's does."""
     def __init__(self, kernel, line, rng):
         head = line.split()
-        self.kernel, self.rng, self.memory = kernel, rng, machine.Memory(words(head[4:]))
-        self.at, told, self.tasks, self.task_size = (int(field, 16) for field in head[:4])
+        self.kernel, self.rng, self.memory = kernel, rng, machine.Memory(words(head[6:]))
+        self.at, told, size, noted, self.tasks, self.task_size = (int(field, 16) for field in head[:6])
         self.expected = dict(self.memory)
-        self.told = self.at + told
+        self.own = range(self.at + told, self.at + size)  # of the device, and not compared
+        self.memory.store(self.at + told, TOLD, 8)
+        self.memory.store(self.at + noted, 1, 4)
 
-    def run(self, now, jobs, chunks, task, what, to=0):
-        """`told` stands where the processor has what is not compared."""
-        self.memory.store(self.told, TOLD, 8)
+    def launch(self, now, jobs, chunks, task, what, to=0):
         place = machine.Block(self.kernel, (1, 1, 1), (32, 1, 1), (0, 0, 0), dict(zip(
             (name for name, _ in self.kernel.params), (self.at, to, jobs, chunks, task, what))), self.memory)
         for thread in place.threads:
             thread.special["%globaltimer"] = now
+        return place
+
+    def run(self, *args, **more):
+        place = self.launch(*args, **more)
         while not place.ended():
             place.advance(self.rng)
-        self.memory.store(self.told, 0, 8)
 
     def compare(self, line):
         for at in sorted(set(self.memory) | set(self.expected)):
-            if READ <= at < TOLD + 0x1000:
+            if READ <= at < TOLD + 0x20000 or at in self.own:
                 continue
             check(self.memory.get(at, 0) == self.expected.get(at, 0),
                   f"{line.split(' ', 5)[:5]}: {at - self.at:#x} of the set is {self.memory.get(at, 0):#x}, "
@@ -67,7 +74,16 @@ class Set:
         self.compare(line)
 
     def done(self, task):
-        return self.memory.load(self.tasks + task * self.task_size + 40, 8)  # as words.h has it
+        return self.memory.load(self.tasks + task * self.task_size + DONE, 8)
+
+    def notes(self):
+        """In order, as the host reads them."""
+        for at in range(TOLD + TOLD_NOTES, TOLD + TOLD_NOTES + 40 * 1024, 40):
+            number, _, what, b, c = (self.memory.load(at + 8 * i, 8) for i in range(5))
+            if not number:
+                return
+            check(number == (at - TOLD - TOLD_NOTES) // 40 + 1, f"note {number}")
+            yield what >> 32, what & 0xffffffff, b, c
 
 
 def test_a_warp_does_what_a_processor_does(stack):
@@ -78,10 +94,10 @@ def test_a_warp_does_what_a_processor_does(stack):
         for line in lines[1:]:
             on_device.step(line)
         for task in range(5):  # the host is told
-            told = on_device.memory.load(TOLD + 8 * task, 8)
+            told = on_device.memory.load(TOLD + TOLD_DONE + 8 * task, 8)
             check(told == on_device.done(task), f"the host is told {told} of task {task}")
             done += told
-        decided += on_device.memory.load(TOLD + 2 * 8 * TASKS + 16, 8)
+        decided += on_device.memory.load(TOLD + TOLD_DECIDED, 8)
     check(decided > TRACES * STEPS // 2, f"{decided} decisions alone: nothing was shown")
 
 
@@ -94,6 +110,77 @@ def test_the_host_reads_between_two_decisions(stack):
     on_device.compare(lines[-1])
     for at in range(0, on_device.task_size, 4):
         check(on_device.memory.get(READ + at, 0) == on_device.memory.get(on_device.tasks + at, 0), f"word {at} of a task")
+
+
+class Resident:
+    """Beside news that come one at a time, as those of a stream do, and beside a word."""
+    def __init__(self, rng):
+        self.set = Set(machine.Kernel(output("text"), "fermata_set"), output("3", "plain").splitlines()[0], rng)
+        self.rng, self.word, self.news, self.queued = rng, 0x50000000, None, [0, 0]
+        self.set.memory.store(TOLD + TOLD_UNTIL, 10 ** 9, 8)
+        self.set.memory.store(self.set.tasks + WORD, self.word, 8)
+        self.block = self.set.launch(1000, 0, 1, 0, RESIDE)
+
+    def field(self, task, at):
+        return self.set.memory.load(self.set.tasks + task * self.set.task_size + at, 8)
+
+    def go_on(self, until):
+        steps = 0
+        while not until():
+            self.block.advance(self.rng)
+            if self.news and not self.news.ended() and self.rng.random() < 0.5:
+                self.news.advance(self.rng)
+            self.end_chunks()
+            steps += 1
+            check(steps < 10 ** 6, "the resident does nothing about it")
+
+    def tell(self, jobs, chunks, task, what):
+        self.news = self.set.launch(1000, jobs, chunks, task, what)
+        self.queued[task] += chunks
+        self.go_on(self.news.ended)
+
+    def end_chunks(self):
+        """A chunk that runs has ended. What says so may be on its way."""
+        if self.news and not self.news.ended():
+            return
+        for task in range(2):
+            gate, ended = self.field(task, GATE), self.field(task, 16)
+            check(gate - ended in (0, 1), f"{gate} chunks of task {task}, {ended} have ended")
+            if gate != ended:
+                self.news = self.set.launch(1000, 0, 0, task, ENDED | KICK)
+
+
+def test_a_resident_decides_until_it_is_parked(stack):
+    r = Resident(random.Random(2))
+    for task in range(2):
+        r.tell(0, 6, task, KICK)
+    r.tell(2, 0, 1, KICK)
+    r.go_on(lambda: r.set.done(1) == 2)
+    for n in range(1, 4):
+        r.set.memory.store(r.word, n, 8)  # a store, and nobody is told
+        r.go_on(lambda: r.set.done(0) == n)
+    check(not r.block.ended() and r.set.memory.load(TOLD + TOLD_LEFT, 8) == 0, "it has gone")
+    r.set.run(1000, 0, 0, 0, PARK)
+    r.go_on(r.block.ended)
+    check(r.set.memory.load(TOLD + TOLD_LEFT, 8) == 1, "the host does not know that it has gone")
+    r.set.memory.store(r.word, 4, 8)
+    r.set.run(1000, 0, 0, 0, KICK)  # nothing has the turn
+    notes = list(r.set.notes())
+    for task, jobs in ((0, 3), (1, 2)):
+        check(sum(1 for event, of, *_ in notes if event == 3 and of == task) == jobs, f"{notes}")
+    check(sum(b for event, of, b, _ in notes if event == 0 and of == 0) == 4, f"released: {notes}")
+
+
+def test_a_resident_goes_when_the_host_has_gone(stack):
+    r = Resident(random.Random(4))
+    r.tell(0, 2, 0, KICK)
+    r.set.memory.store(TOLD + TOLD_UNTIL, 900, 8)  # it was to be there again before
+    r.go_on(r.block.ended)
+    r.go_on(lambda: r.set.done(0) == 2)  # what stood in the stream has run
+    again = r.set.launch(1000, 0, 1, 0, RESIDE)
+    r.set.memory.store(TOLD + TOLD_UNTIL, 0, 8)
+    while not again.ended():
+        again.advance(r.rng)
 
 
 def test_the_committed_text_is_that_of_its_source(stack):
@@ -112,4 +199,5 @@ def test_the_committed_text_is_that_of_its_source(stack):
 
 
 main(test_a_warp_does_what_a_processor_does, test_the_host_reads_between_two_decisions,
+     test_a_resident_decides_until_it_is_parked, test_a_resident_goes_when_the_host_has_gone,
      test_the_committed_text_is_that_of_its_source)

@@ -48,7 +48,7 @@ static uint64_t model_swap(uint64_t *p, uint64_t v);
 
 #define TASKS  3
 #define ACTORS 6
-#define LOG    20
+#define LOG    24
 #define OPS    3
 
 enum fault {
@@ -62,11 +62,28 @@ enum fault {
 	SILENT_REFILL,  /* nor when there is more in a stream */
 	PARK_UNSEEN,    /* decisions do not look at the park */
 	QUEUED_UNSEEN,  /* nor at what stands in streams */
+	WORD_UNSEEN,    /* the resident does not look at words */
+	READER_UNSEEN,  /* nor whether somebody wants the turn */
+	STAYS_PARKED,   /* nor at the park */
 	FAULTS
 };
 
 /* What an actor does, one after the other. A stream's own actor has no list. */
-enum op { END, RELEASE0, RELEASE1, RELEASE2, REFILL0, PARK, UNPARK };
+enum op {
+	END,
+	RELEASE0,
+	RELEASE1,
+	RELEASE2,
+	REFILL0,
+	PARK,
+	UNPARK,
+	WORD0, /* a store of code of the device, which tells nobody */
+	WORD1,
+	RESIDE,
+	READ,
+	GO, /* leave */
+	STAY
+};
 
 struct scenario {
 	const char *name;
@@ -75,14 +92,16 @@ struct scenario {
 	enum op op[ACTORS - TASKS][OPS];
 };
 
-/* The operations of fm_gs_kick(), each begun and ended where nothing of the text's own is kept. */
-enum phase { NEWS, TURN, HEAR, LEAVE };
+/* The operations of fm_gs_turn(), and of what calls it, each begun and ended where nothing of the
+ * text's own is kept. */
+enum phase { NEWS, TURN, HEAR, LOOK, LEAVE, STAYS, READS, HAS_READ };
 
 struct actor {
 	uint8_t at;             /* its operation */
 	uint8_t phase;          /* enum phase */
 	uint8_t n;              /* answers that it has got, in log[] */
 	uint8_t parked_at_bell; /* was the park set when it last read the bell within a decision? */
+	uint8_t resides;
 	uint64_t heard;
 	uint64_t log[LOG];
 };
@@ -90,6 +109,7 @@ struct actor {
 struct world {
 	struct fm_gs g;
 	struct fm_gs_task task[TASKS];
+	uint64_t word[TASKS];
 };
 
 struct state {
@@ -146,6 +166,10 @@ static bool is_shared(const uint64_t *p)
 		return true;
 	if (p == &w->g.park)
 		return ahead(PARK, UNPARK);
+	if (p == &w->g.leave)
+		return ahead(GO, STAY);
+	if (p == &w->g.readers)
+		return ahead(READ, READ);
 	for (unsigned i = 0; i < TASKS; i++) {
 		if (p == &w->task[i].ended)
 			return chunk_runs(i) || (run.s.a[i].phase == NEWS && run.s.a[i].n);
@@ -155,6 +179,8 @@ static bool is_shared(const uint64_t *p)
 			return ahead((enum op)(RELEASE0 + i), (enum op)(RELEASE0 + i));
 		if (p == &w->task[i].queued)
 			return i == 0 && ahead(REFILL0, REFILL0);
+		if (p == &w->word[i])
+			return ahead((enum op)(WORD0 + i), (enum op)(WORD0 + i));
 	}
 	return false;
 }
@@ -164,11 +190,12 @@ static bool is_word(const uint64_t *p)
 {
 	const struct world *w = &run.s.w;
 
-	if (p == &w->g.bell || p == &w->g.turn || p == &w->g.park)
+	if (p == &w->g.bell || p == &w->g.turn || p == &w->g.park || p == &w->g.leave ||
+		p == &w->g.readers)
 		return true;
 	for (unsigned i = 0; i < TASKS; i++)
-		if (p == &w->task[i].ended || p == &w->task[i].gate || p == &w->task[i].rung ||
-			p == &w->task[i].queued)
+		if (p == &w->word[i] || p == &w->task[i].ended || p == &w->task[i].gate ||
+			p == &w->task[i].rung || p == &w->task[i].queued)
 			return true;
 	return false;
 }
@@ -183,6 +210,9 @@ static void put_back(const struct world *from)
 	w->g.bell = now.g.bell;
 	w->g.turn = now.g.turn;
 	w->g.park = now.g.park;
+	w->g.leave = now.g.leave;
+	w->g.readers = now.g.readers;
+	memcpy(w->word, now.word, sizeof(now.word));
 	for (unsigned i = 0; i < TASKS; i++) {
 		w->task[i].rung = now.task[i].rung;
 		w->task[i].queued = now.task[i].queued;
@@ -227,6 +257,13 @@ static uint64_t model_load(const uint64_t *p)
 		value++;
 	if (p == &w->g.park && run.fault == PARK_UNSEEN)
 		value = 0;
+	if (p == &w->g.park && run.fault == STAYS_PARKED && run.actor->phase != HEAR)
+		value = 0;
+	if (p == &w->g.readers && run.fault == READER_UNSEEN)
+		value = 0;
+	if (p >= w->word && p < w->word + TASKS && run.fault == WORD_UNSEEN &&
+		run.actor->phase == LOOK)
+		value = w->task[p - w->word].seen_word;
 	if (p == &w->g.bell && run.actor->phase == LEAVE && run.fault == NO_SECOND_LOOK)
 		value = run.actor->heard;
 	if (p == &w->g.bell)
@@ -268,7 +305,7 @@ static void model_store(uint64_t *p, uint64_t v)
 		return;
 	}
 	if (answered(p, &none)) {
-		if (p != &run.s.w.g.park)
+		if (p != &run.s.w.g.park && p != &run.s.w.g.leave)
 			*p = v; /* a gate, which is put back with what belongs to the turn */
 		return;
 	}
@@ -341,6 +378,11 @@ static bool bring_news(struct actor *a)
 	} else if (op == REFILL0) {
 		FM_GS_ADD(&w->task[0].queued, 1);
 		kick = run.fault != SILENT_REFILL;
+	} else if (op == WORD0 || op == WORD1) {
+		FM_GS_ADD(&w->word[op - WORD0], 1);
+		return false;
+	} else if (op == GO || op == STAY) {
+		FM_GS_STORE(&w->g.leave, op == GO);
 	} else {
 		FM_GS_STORE(&w->g.park, op == PARK);
 		kick = op == UNPARK && run.fault != SILENT_UNPARK;
@@ -356,6 +398,8 @@ static void next_op(struct actor *a)
 
 	if (op >= RELEASE0 && op <= RELEASE2)
 		run.s.released[op - RELEASE0]++;
+	if (op == WORD0 || op == WORD1)
+		run.s.released[op - WORD0]++;
 	if (op == UNPARK)
 		run.s.opened_parked = 0;
 	a->at += number_of(a) >= TASKS;
@@ -368,37 +412,125 @@ static void forget(struct actor *a)
 	memset(a->log, 0, sizeof(a->log));
 }
 
+/* It looks, and would find what it has found. */
+static bool rests(const struct actor *a)
+{
+	const struct world *w = &run.s.w;
+
+	if (!a->resides || a->phase != LOOK || a->n || w->g.bell != a->heard)
+		return false;
+	for (unsigned i = 0; i < TASKS; i++)
+		if (w->word[i] != w->task[i].seen_word && run.fault != WORD_UNSEEN)
+			return false;
+	return (!w->g.park || run.fault == STAYS_PARKED) && !w->g.leave &&
+	       (!w->g.readers || run.fault == READER_UNSEEN);
+}
+
+/* Residents come one after the other, as launches into one stream do. */
+static bool another_resides(const struct actor *a)
+{
+	for (unsigned i = TASKS; i < ACTORS; i++)
+		if (&run.s.a[i] != a && op_of(&run.s.a[i]) == RESIDE && run.s.a[i].phase != NEWS)
+			return true;
+	return false;
+}
+
 static bool can_step(unsigned n)
 {
 	const struct actor *a = &run.s.a[n];
 
 	if (n < TASKS) /* its chunk may end, or is being ended */
 		return a->phase != NEWS || a->n || chunk_runs(n);
-	return op_of(a) != END;
+	if (a->phase == READS && run.s.w.g.turn && run.fault != NO_TURN)
+		return false;
+	if (op_of(a) == RESIDE && a->phase == NEWS && another_resides(a))
+		return false;
+	return op_of(a) != END && !rests(a);
 }
 
-/* fm_gs_kick(), from one place to the next; what follows a return of the text is of the same step.
- */
-static void go_on(struct actor *a)
+/* As the warp that reads the words does (device/gpusched_warp.h). */
+static bool go_on_reading(struct actor *a)
 {
 	struct fm_gs *g = &run.s.w.g;
-	bool more;
 
 	if (a->phase == NEWS) {
+		FM_GS_ADD(&g->readers, 1);
+		a->phase = READS;
+		return true;
+	}
+	if (a->phase == READS) {
+		if (!FM_GS_SWAP(&g->turn, 1)) {
+			a->heard = g->decided;
+			a->phase = HAS_READ;
+		}
+		return true;
+	}
+	FM_GS_ADD(&g->readers, (uint64_t)-1);
+	a->phase = TURN;
+	if (fm_gs_leave(g, a->heard))
+		return true;
+	a->heard = 0;
+	return false;
+}
+
+static bool take_turn(struct actor *a)
+{
+	struct fm_gs *g = &run.s.w.g;
+	bool has;
+
+	has = !(a->resides && FM_GS_LOAD(&g->readers)) && !FM_GS_SWAP(&g->turn, 1);
+	a->phase = has ? HEAR : STAYS;
+	return has || a->resides;
+}
+
+static bool stays(struct actor *a)
+{
+	struct fm_gs *g = &run.s.w.g;
+	bool goes;
+
+	a->phase = TURN;
+	if (FM_GS_STAYS(g))
+		return true;
+	goes = FM_GS_LOAD(&g->leave) != 0;
+	if (goes)
+		FM_GS_ADD(&g->bell, 1);
+	a->resides = false;
+	return goes;
+}
+
+/* What fm_gs_kick() does, and a resident, from one place to the next; what follows a return of the
+ * text is of the same step. */
+static void go_on(struct actor *a)
+{
+	static const uint8_t then[] = {
+		[FM_GS_STILL] = LOOK, [FM_GS_HEAR] = HEAR, [FM_GS_LEAVE] = LEAVE};
+	struct fm_gs *g = &run.s.w.g;
+	bool more = true;
+
+	if (op_of(a) == READ && (a->phase == NEWS || a->phase >= READS)) {
+		more = go_on_reading(a);
+	} else if (op_of(a) == RESIDE && a->phase == NEWS) {
+		a->resides = true;
+		a->phase = TURN;
+	} else if (a->phase == NEWS) {
 		more = bring_news(a);
 		a->phase = TURN;
 	} else if (a->phase == TURN) {
-		more = !FM_GS_SWAP(&g->turn, 1);
-		a->phase = HEAR;
+		more = take_turn(a);
 	} else if (a->phase == HEAR) {
 		put_back(&run.s.kept);
-		a->phase = fm_gs_hear(g, &a->heard) ? HEAR : LEAVE;
+		fm_gs_hear(g, &a->heard);
+		a->phase = LOOK;
 		run.s.kept = run.s.w;
-		more = true;
+	} else if (a->phase == LOOK) {
+		a->phase = then[fm_gs_look(g, a->heard, a->resides)];
+	} else if (a->phase == STAYS) {
+		more = stays(a);
 	} else {
 		more = fm_gs_leave(g, a->heard);
 		a->heard = 0;
-		a->phase = TURN;
+		a->phase = more || !a->resides ? TURN : STAYS;
+		more |= a->resides;
 	}
 	forget(a);
 	if (!more)
@@ -419,11 +551,26 @@ static void step(unsigned n)
 static void check_end(void)
 {
 	const struct world *w = &run.s.w;
+	bool resides = false;
 
-	for (unsigned i = 0; i < TASKS; i++)
-		if (w->task[i].done != run.s.released[i])
+	for (unsigned i = TASKS; i < ACTORS; i++) {
+		const struct actor *a = &run.s.a[i];
+
+		resides |= rests(a);
+		if (op_of(a) != END && !rests(a) && !(op_of(a) == RESIDE && another_resides(a)))
+			broken("somebody waits for ever");
+	}
+	if (w->g.park && resides)
+		broken("a resident is there, and the set is parked");
+	/* When it is left, what comes late finds no chunk in the stream. */
+	for (unsigned i = 0; i < TASKS && !w->g.park; i++)
+		if ((w->g.leave ? w->task[i].accepted : w->task[i].done) !=
+			run.s.released[i] + w->task[i].stats.spare)
 			broken("a release was lost");
-	if (w->g.turn)
+	for (unsigned i = 0; i < TASKS && w->g.leave; i++)
+		if (w->task[i].queued > w->task[i].ended)
+			broken("a chunk stands there for ever");
+	if (w->g.turn && !resides)
 		broken("the turn was never let go");
 }
 
@@ -504,6 +651,8 @@ static void begin(const struct scenario *sc)
 		s->w.task[i].weight = FM_GS_WEIGHT;
 		s->w.task[i].next = FM_GS_NEVER;
 		s->w.task[i].priority = (int32_t)i;
+		if (ahead((enum op)(WORD0 + i), (enum op)(WORD0 + i)) && i < 2)
+			s->w.task[i].word = &s->w.word[i];
 	}
 }
 

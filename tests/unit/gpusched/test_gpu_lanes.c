@@ -207,6 +207,8 @@ static void happen(struct fm_gs *g, unsigned what, uint32_t task, uint64_t count
 		t->off = 1;
 	else if (what == 19 && count > 50)
 		g->drain = !g->drain;
+	else if (what == 19 && count == 3)
+		g->leave = !g->leave;
 }
 
 static void lanes_decide_as_one_does(void **state)
