@@ -33,7 +33,8 @@
  *            for the device.
  *   "gates"  CUDA, in libfermata-cuda: programs started by `fermata run`, or linked to it. Each
  *            task has a stream of the context that is current at fm_gpu_set_new(), and the end of
- *            each chunk decides there. It has sets that are not `resident`, of 32 tasks at most.
+ *            each chunk decides there, or in a set that is `resident` a warp that stays on the
+ *            device while there is something for it. Sets have 32 tasks at most.
  *            It has run on a driver without a device only (docs/gpu-sched.md).
  *   "graphs" is -ENOSYS in this version.
  *   NULL     the best one that there is for a device: "gates". Without one: -ENOSYS.
@@ -107,8 +108,10 @@ struct fm_gpu_set_options {
 	unsigned depth; /* jobs that stand in a task's stream in advance; 0: 2 */
 	const char *engine;
 	/* What releases by period or by a word needs something that looks at the clock and at words
-	 * for as long as the set is started; with "cpu" a thread that wakes each 100 us. A set that
-	 * does not say so has neither. */
+	 * for as long as the set is started; with "cpu" a thread that wakes each 100 us, with
+	 * "gates" a warp, which takes device time from other programs. It is not there while the
+	 * group may not run, while the set is suspended, and in a set without words while nothing
+	 * is released in the next 3 ms. A set that does not say so has neither. */
 	bool resident;
 	/* "cpu": time passes in fm_gpu_set_advance() and fm_gpu_set_drain() only. */
 	bool virtual_time;
@@ -133,7 +136,8 @@ struct fm_gpu_set *fm_gpu_set_new(const struct fm_gpu_set_options *options, int 
  * cannot launch. -EINVAL: a name that has no 1 to 63 printable characters without spaces, quotes
  * and slashes; a time of FM_GPU_TIME_MAX or more; a period of less than 1 us, or in a set that is
  * not `resident`; a phase without a period; a deadline beyond the period; a weight beyond 2^20; too
- * many chunks; neither enqueue nor wcet_ns, or with "gates" no enqueue.
+ * many chunks; neither enqueue nor wcet_ns, or with "gates" no enqueue. -EOPNOTSUPP, with "gates":
+ * a period of a task that comes after others.
  */
 struct fm_gpu_task {
 	size_t size;          /* sizeof(struct fm_gpu_task) */
@@ -186,6 +190,13 @@ int fm_gpu_set_start(struct fm_gpu_set *set);
  */
 int fm_gpu_set_drain(struct fm_gpu_set *set, uint64_t timeout_ns);
 
+/*
+ * With "gates" and `resident`, up to `depth` jobs of a task with a period or a word stand in its
+ * stream in advance, and cannot be taken back. When the set is drained or freed, or when something
+ * waits for the device meanwhile (memory is freed, code is loaded), they run without a release, and
+ * count as `spare`. Code that must know can tell by its word, which is not changed by that.
+ */
+
 /* Chunks that run end, or are cut short where they only pass time; others do not begin, but with
  * "gates" those that stand in streams, which run one beside the other. NULL, and a
  * set of the parent process, is nothing. Not from within a function that the set has called. */
@@ -200,8 +211,9 @@ void fm_gpu_set_free(struct fm_gpu_set *set);
 int fm_gpu_release(struct fm_gpu_set *set, unsigned task, unsigned jobs);
 
 /* A word that any code may add to, atomically: each 1 is a job. -EINVAL: the set is not `resident`,
- * or no such task, or one as above. With "cpu" the address is one of this process. It lives as long
- * as the set. */
+ * or no such task, or one as above. With "cpu" the address is one of this process, with "gates" one
+ * of the device, for kernels, copies and stream memory operations; there -EOPNOTSUPP: the task
+ * comes after others. It lives as long as the set. */
 int fm_gpu_release_word(struct fm_gpu_set *set, unsigned task, uint64_t **word);
 
 /*
@@ -222,6 +234,8 @@ struct fm_gpu_stats {
 	uint64_t missed_stopped;
 	uint64_t dropped;   /* releases beyond FM_GPU_BACKLOG, or of a task that is off */
 	uint64_t overruns;  /* jobs that had more device time than wcet_ns */
+	uint64_t spare;     /* "gates": of those released, jobs that stood in the stream in advance,
+			     * and ran since something waited for the device */
 	uint64_t device_ns; /* of chunks, from the decision on; in virtual time from the begin on */
 	/* From the release to the end. P99 is told by 6 % too high at most. */
 	uint64_t response_max_ns, response_p99_ns;

@@ -83,7 +83,7 @@ struct fm_gates {
 	struct fm_gates_told *told;
 	uint64_t clock; /* from the device's clock to that of the set's times */
 	uint64_t notes; /* how many were written */
-	uint32_t noted; /* are they to be? */
+	uint32_t noted; /* are they to be? 1: from the next decision on */
 	/* A resident's. */
 	uint32_t looks, has_words;
 	uint64_t idle;
@@ -101,7 +101,9 @@ enum {
 	FM_GATES_LEAVE = 128,
 	FM_GATES_STAY = 256, /* again, after a leave */
 	FM_GATES_RESIDE = 512,
-	FM_GATES_CLOCK = 1024
+	FM_GATES_CLOCK = 1024,
+	FM_GATES_NOTE = 2048, /* for traces, from now on */
+	FM_GATES_QUIET = 4096 /* not any more */
 };
 
 extern const char fm_gates_text[]; /* PTX */

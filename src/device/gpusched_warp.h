@@ -57,20 +57,22 @@ static inline void fm_gates_note_task(struct fm_gates *s, uint32_t task, uint64_
 	uint64_t pending = t->accepted - t->done;
 	bool over = t->stats.done != seen->done, runs = fm_gs_runs(t);
 
-	if (t->stats.released > seen->released)
+	if (s->noted == 1)
+		over = runs = false;
+	else if (t->stats.released > seen->released)
 		fm_gates_note(s, FM_GATES_RELEASED, task, now, t->stats.released - seen->released,
 			pending);
 	if (over)
 		fm_gates_note_end(s, task, now);
 	if (runs && (over || !seen->runs))
 		fm_gates_note(s, FM_GATES_BEGAN, task, now, pending, 0);
-	if (!runs && seen->runs && !over)
+	if (!fm_gs_runs(t) && seen->runs && !over && s->noted != 1)
 		fm_gates_note(s, FM_GATES_STANDS, task, now, pending, 0);
 	seen->released = t->stats.released;
 	seen->done = t->stats.done;
 	seen->missed = t->stats.missed;
 	seen->first = t->release[t->done % FM_GS_BACKLOG];
-	seen->runs = runs;
+	seen->runs = fm_gs_runs(t);
 }
 
 static inline void fm_gates_tell(struct fm_gates *s, uint64_t heard)
@@ -87,12 +89,13 @@ static inline void fm_gates_tell(struct fm_gates *s, uint64_t heard)
 		FM_GATES_SHOW(&told->done[i], t->done);
 		FM_GATES_SHOW(&told->dropped[i], t->stats.dropped);
 		FM_GATES_SHOW(&told->accepted[i], t->accepted);
-		FM_GATES_SHOW(
-			&told->heard[i], fm_gates_heard(t->seen_rung, t->accepted - t->done));
+		FM_GATES_SHOW(&told->heard[i], fm_gates_heard(t->seen_rung, t->accepted - t->done));
 	}
 	FM_GS_SYNC;
 	if (FM_GS_LANE)
 		return;
+	if (s->noted)
+		s->noted = 2;
 	FM_GATES_SHOW(&told->pending, g->pending);
 	FM_GATES_SHOW(&told->opened, g->opened);
 	FM_GATES_SHOW(&told->wake, g->wake);
@@ -125,6 +128,21 @@ static inline void fm_gates_hear(
 		FM_GS_STORE(&g->leave, (what & FM_GATES_LEAVE) != 0);
 }
 
+/* The decider reads it: told under the turn's lock, as the decider's own words are. */
+static inline bool fm_gates_switch_notes(struct fm_gates *s, bool on)
+{
+	struct fm_gs *g = &s->g;
+
+	FM_GS_ADD(&g->readers, 1);
+	while (FM_GS_SWAP(&g->turn, 1))
+		;
+	if (!FM_GS_LANE)
+		s->noted = on;
+	FM_GS_SYNC;
+	FM_GS_ADD(&g->readers, (uint64_t)-1);
+	return fm_gs_leave(g, FM_GS_SAME(FM_GS_LOAD(&g->decided)));
+}
+
 /* Between two decisions. Returns whether it must be decided again. */
 static inline bool fm_gates_read(struct fm_gs *g, struct fm_gs_task *to)
 {
@@ -133,7 +151,8 @@ static inline bool fm_gates_read(struct fm_gs *g, struct fm_gs_task *to)
 		;
 	for (uint32_t i = 0; i < g->n; i++)
 		for (uint32_t at = FM_GS_LANE; at < sizeof(*to) / 8; at += FM_GS_LANES)
-			FM_GATES_SHOW(&((uint64_t *)&to[i])[at], ((const uint64_t *)&g->task[i])[at]);
+			FM_GATES_SHOW(
+				&((uint64_t *)&to[i])[at], ((const uint64_t *)&g->task[i])[at]);
 	FM_GS_SYNC;
 	FM_GS_ADD(&g->readers, (uint64_t)-1);
 	return fm_gs_leave(g, FM_GS_SAME(FM_GS_LOAD(&g->decided)));
@@ -194,6 +213,8 @@ static inline bool fm_gates_begin(struct fm_gates *s, struct fm_gs_task *to, uin
 		fm_gates_clock(s, jobs, chunks != 0);
 		return false;
 	}
+	if (what & (FM_GATES_NOTE | FM_GATES_QUIET))
+		return fm_gates_switch_notes(s, (what & FM_GATES_NOTE) != 0);
 	fm_gates_hear(s, jobs, chunks, task, what);
 	if (what & FM_GATES_KICK)
 		FM_GS_ADD(&g->bell, 1);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct fm_gpu_seat;
+struct fm_xq;
 
 struct fm_gpu_seat_wish {
 	const char *group;  /* NULL: the process's own */
@@ -62,6 +63,11 @@ struct fm_gpu_seat_ops {
 	/* By the decider, for traces. */
 	void (*trace)(struct fm_gpu_seat *seat, enum fm_gpu_seat_event event, uint32_t task,
 		uint64_t b, uint64_t c);
+	/* For a set that is a queue of another kind: does anybody record, and the same as trace(),
+	 * of that time. Any thread. */
+	bool (*traces)(void);
+	void (*note)(const struct fm_xq *q, enum fm_gpu_seat_event event, uint64_t at,
+		uint32_t task, uint64_t b, uint64_t c);
 	/* The program suspends the set itself, or resumes it. */
 	void (*hold)(struct fm_gpu_seat *seat, bool held);
 };

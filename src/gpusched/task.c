@@ -299,13 +299,15 @@ int fm_gpu_release_word(struct fm_gpu_set *s, unsigned task, uint64_t **word)
 	known = task < s->host.g.n;
 	started = s->state == FM_GPU_STARTED;
 	admitted = known && only_by_period(s, task);
-	if (known && !admitted)
+	if (known && !admitted && !s->engine->word)
 		s->work[task].has_word = true;
 	pthread_mutex_unlock(&s->lock);
 	if (!known)
 		return no_task(s, task);
 	if (admitted)
 		return not_by_period(s, task);
+	if (s->engine->word)
+		return s->engine->word(s, task, word);
 	if (started)
 		fm_gpu_fill(s, task);
 	fm_gpu_cpu_kick(s);
@@ -320,6 +322,7 @@ static void add_stats(struct fm_gs_stats *sum, const struct fm_gs_stats *t)
 	sum->missed += t->missed;
 	sum->dropped = fm_add_sat(sum->dropped, t->dropped);
 	sum->overruns += t->overruns;
+	sum->spare = fm_add_sat(sum->spare, t->spare);
 	sum->device_ns = fm_add_sat(sum->device_ns, t->device_ns);
 	sum->response_max = FM_MAX(sum->response_max, t->response_max);
 	for (unsigned b = 0; b < FM_GS_BUCKETS; b++)
@@ -372,6 +375,7 @@ int fm_gpu_set_stats(struct fm_gpu_set *s, unsigned task, struct fm_gpu_stats *s
 	out.missed = sum.missed;
 	out.dropped = sum.dropped;
 	out.overruns = sum.overruns;
+	out.spare = sum.spare;
 	out.device_ns = sum.device_ns;
 	out.response_max_ns = sum.response_max;
 	out.response_p99_ns = fm_gs_host_quantile(&sum, 99);

@@ -197,13 +197,11 @@ static void seat_show_task(
 		fm_board_task_write(&board_of(seat)->task[*at - 1], &row);
 }
 
-#define TRACE_TASK(name) FM_TRACE(name, fm_now(), q->slot_index, q->group, task, b, c)
+#define TRACE_TASK(name) FM_TRACE(name, at, q->slot_index, q->group, task, b, c)
 
-static void seat_trace(struct fm_gpu_seat *seat, enum fm_gpu_seat_event event, uint32_t task,
-	uint64_t b, uint64_t c)
+static void seat_note(const struct fm_xq *q, enum fm_gpu_seat_event event, uint64_t at,
+	uint32_t task, uint64_t b, uint64_t c)
 {
-	const struct fm_xq *q = seat->xq;
-
 	switch (event) {
 	case FM_GPU_RELEASED:
 		TRACE_TASK(task_released);
@@ -223,6 +221,17 @@ static void seat_trace(struct fm_gpu_seat *seat, enum fm_gpu_seat_event event, u
 	}
 }
 
+static void seat_trace(struct fm_gpu_seat *seat, enum fm_gpu_seat_event event, uint32_t task,
+	uint64_t b, uint64_t c)
+{
+	seat_note(seat->xq, event, fm_now(), task, b, c);
+}
+
+static bool seat_traces(void)
+{
+	return atomic_load_explicit(&fm_trace_ring, memory_order_relaxed);
+}
+
 static void seat_hold(struct fm_gpu_seat *seat, bool held)
 {
 	if (held)
@@ -239,5 +248,7 @@ const struct fm_gpu_seat_ops fm_gpu_seat_ops = {
 	.show = seat_show,
 	.show_task = seat_show_task,
 	.trace = seat_trace,
+	.traces = seat_traces,
+	.note = seat_note,
 	.hold = seat_hold,
 };

@@ -3,6 +3,7 @@
  * other streams. */
 #include "fake.h"
 #include <string.h>
+#include <unistd.h>
 
 #define FM_GS_LANE             0u
 #define FM_GS_LANES            1u
@@ -12,6 +13,7 @@
 #define FM_GS_ADD(p, v)        __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST)
 #define FM_GS_SWAP(p, v)       __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
 #define FM_GS_SAME(x)          (x)
+#define FM_GS_ANY(x)           rested(x)
 #define FM_GS_SUM(x)           (x)
 #define FM_GS_LEAST(x)         (x)
 #define FM_GS_FIRST(n, key, i) (i)
@@ -27,6 +29,14 @@ static uint64_t device_now(void)
 	uint64_t ns = fk_now();
 
 	return ns + ns / 10000 + UINT64_C(77000000000);
+}
+
+/* What resides looks all the time, for which a device has a processor of its own. */
+static bool rested(bool any)
+{
+	if (!any)
+		usleep(20);
+	return any;
 }
 
 #include "device/gpusched_warp.h"

@@ -6,137 +6,7 @@
  * not as it should be ends it with a text. It is linked with libfermata; what is preloaded has the
  * engine.
  */
-#define CU_EXPORT extern
-#include "../../cuda.h"
-#include "../../fakes/cuda/fake_cuda.h"
-#include <errno.h>
-#include <fermata/gpu_sched.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdarg.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
-/* Not on a device. */
-extern __attribute__((weak)) fake_cuda_fail_fn fake_cuda_fail;
-extern __attribute__((weak)) fake_cuda_counted_fn fake_cuda_counted;
-
-#define TASKS    32
-#define PATIENCE UINT64_C(120000000000)
-
-static __attribute__((noreturn, format(printf, 1, 2))) void die(const char *text, ...)
-{
-	va_list args;
-
-	va_start(args, text);
-	vfprintf(stderr, text, args);
-	va_end(args);
-	fputc('\n', stderr);
-	_exit(1);
-}
-
-#define MUST(condition)                                                            \
-	do {                                                                       \
-		if (!(condition))                                                  \
-			die("%s:%d: it must be: " #condition, __FILE__, __LINE__); \
-	} while (0)
-#define IS(value, call)                                                                    \
-	do {                                                                               \
-		int rc_ = (call);                                                          \
-		if (rc_ != (value))                                                        \
-			die("%s:%d: %s is %d: %s", __FILE__, __LINE__, #call, rc_, why()); \
-	} while (0)
-
-/* --- what chunks do: each word is the same whatever the order among tasks is --- */
-
-struct task {
-	unsigned number, chunks, next;
-	int (*first)(struct CUstream_st *stream); /* instead of work; NULL */
-	_Atomic unsigned ran, wrong;
-};
-
-static struct task task[TASKS];
-static _Atomic unsigned ran, order[4096];
-static struct fm_gpu_set *set;
-
-static const char *why(void)
-{
-	static char text[256];
-
-	text[0] = 0;
-	fm_gpu_set_why(set, text, sizeof(text));
-	return text;
-}
-
-static void run_chunk(void *arg)
-{
-	struct task *t = arg;
-
-	order[atomic_fetch_add(&ran, 1) % 4096] = t->number;
-	t->ran++;
-}
-
-static int enqueue(struct CUstream_st *stream, unsigned chunk, void *ctx)
-{
-	struct task *t = ctx;
-
-	if (t->first)
-		return t->first(stream);
-	t->wrong += chunk != t->next;
-	t->next = (t->next + 1) % t->chunks;
-	return cuLaunchHostFunc(stream, run_chunk, t) ? -EIO : 0;
-}
-
-/* --- a set --- */
-
-static struct fm_gpu_set *make(const char *policy, unsigned slots, int *error)
-{
-	const struct fm_gpu_set_options options = {
-		.size = sizeof(options), .policy = policy, .slots = slots, .engine = "gates"};
-
-	return fm_gpu_set_new(&options, error);
-}
-
-static int add(struct fm_gpu_set *s, unsigned chunks, int priority, const unsigned *after)
-{
-	struct fm_gpu_task t = {.size = sizeof(t),
-		.enqueue = enqueue,
-		.n_chunks = chunks,
-		.priority = priority,
-		.after = after,
-		.n_after = after != NULL};
-	static unsigned n;
-	unsigned number = n++ % TASKS;
-	int rc;
-
-	task[number] = (struct task){.number = number, .chunks = chunks};
-	t.ctx = &task[number];
-	rc = fm_gpu_task_add(s, &t);
-	return rc;
-}
-
-static struct fm_gpu_stats stats(unsigned of)
-{
-	struct fm_gpu_stats s = {.size = sizeof(s)};
-
-	IS(0, fm_gpu_set_stats(set, of, &s));
-	return s;
-}
-
-static CUcontext begin(void)
-{
-	CUcontext ctx;
-
-	MUST(!cuInit(0) && !cuCtxCreate_v2(&ctx, 0, 0));
-	return ctx;
-}
+#include "cuda_gpu_set.h"
 
 static void make_set(unsigned n, unsigned slots)
 {
@@ -163,9 +33,6 @@ static void refusals(void)
 	MUST(!cuInit(0));
 	MUST(!fm_gpu_set_new(&options, &error) && error == -ENODEV);
 	begin();
-	options.resident = true;
-	MUST(!fm_gpu_set_new(&options, &error) && error == -EOPNOTSUPP);
-	options.resident = false;
 	options.virtual_time = true;
 	MUST(!fm_gpu_set_new(&options, &error) && error == -EOPNOTSUPP);
 	options.virtual_time = false;
@@ -226,12 +93,6 @@ static int fail(struct CUstream_st *stream)
 {
 	(void)stream;
 	return -ENOTTY;
-}
-
-static int launch_nothing(struct CUstream_st *stream)
-{
-	(void)stream;
-	return 0;
 }
 
 static int synchronise(struct CUstream_st *stream)
@@ -481,22 +342,7 @@ static void each_call_fails(void)
 	fm_gpu_set_free(set);
 }
 
-/* --- as tests/fault/cuda_worker.c: "at CHUNKS TIME", until it is told to stop --- */
-
-static bool told_to_stop(void)
-{
-	struct pollfd in = {.fd = 0, .events = POLLIN};
-
-	return poll(&in, 1, 5) > 0;
-}
-
-static double seconds(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
+/* --- until it is told to stop --- */
 
 static void worker(unsigned jobs)
 {
@@ -531,13 +377,6 @@ static void worker(unsigned jobs)
 }
 
 /* --- what it costs: chunks without work, so that all of their time is the set's --- */
-
-static int by_time(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
 
 /* A line: tasks, us of a chunk with its decision while jobs wait, us of a decision (mean, maximum),
  * us from the call that releases a job of an idle set to its end (P50, P99). */

@@ -45,7 +45,7 @@ class Set:
         self.expected = dict(self.memory)
         self.own = range(self.at + told, self.at + size)  # of the device, and not compared
         self.memory.store(self.at + told, TOLD, 8)
-        self.memory.store(self.at + noted, 1, 4)
+        self.memory.store(self.at + noted, 2, 4)
 
     def launch(self, now, jobs, chunks, task, what, to=0):
         place = machine.Block(self.kernel, (1, 1, 1), (32, 1, 1), (0, 0, 0), dict(zip(

@@ -177,6 +177,21 @@
  */
 #define FM_CU_SET_STOPS  FM_MS
 #define FM_CU_SET_PARKED (5 * FM_MS)
+/* [time] The same while the resident of a set is there, and nothing is pending. Longer: that jobs
+ * have been released is known later. */
+#define FM_CU_SET_IDLE_LOOK FM_MS
+/* [time] So long the resident of a set stays without news of the host. Longer: a call that waits
+ * for the device, and of which nobody knew, takes longer. Shorter: a process that does not run for
+ * that long loses it. */
+#define FM_CU_SET_LEASE (2 * FM_S)
+/* [time] The resident of a set goes when nothing is released for so long, and is launched again by
+ * the second time before that. */
+#define FM_CU_SET_IDLE (3 * FM_MS)
+#define FM_CU_SET_LEAD FM_MS
+/* Looks at a device's clock before a set starts; the narrowest counts. [time] Between later ones:
+ * meanwhile clocks drift apart by some us a second. */
+#define FM_CU_SET_CLOCK_LOOKS 16u
+#define FM_CU_SET_CLOCK       (250 * FM_MS)
 /* [time] Between looks of a call that waits for the device whether a stream is being filled. */
 #define FM_CU_SET_NAP (200 * FM_US)
 /* [time] An `enqueue` that takes longer has waited for something, and its task is off. */

@@ -10,12 +10,17 @@
 
 static uint64_t told(const uint64_t *word)
 {
-	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+	return fm_cu_feed_told(word);
 }
 
 static uint64_t done(const struct fm_cu_feed *f, uint32_t task)
 {
 	return told(&fm_cu_gates_told(f->gates)->done[task]);
+}
+
+static uint64_t accepted(const struct fm_cu_feed *f, uint32_t task)
+{
+	return told(&fm_cu_gates_told(f->gates)->accepted[task]);
 }
 
 static void lose(struct fm_cu_feed *f)
@@ -34,6 +39,8 @@ static uint64_t certain(const struct fm_cu_feed *f, uint32_t task)
 	const struct work *w = &f->work[task];
 	uint64_t least = UINT64_MAX;
 
+	if (w->ahead)
+		return f->drains ? accepted(f, task) : UINT64_MAX;
 	if (!w->task.n_after)
 		return w->asked - told(&fm_cu_gates_told(f->gates)->dropped[task]);
 	for (uint32_t i = 0; i < w->task.n_after; i++)
@@ -41,16 +48,22 @@ static uint64_t certain(const struct fm_cu_feed *f, uint32_t task)
 	return least;
 }
 
-static bool leaves(const struct fm_cu_feed *f)
+static bool is_left(const struct fm_cu_feed *f)
 {
 	return f->hooks.leaves && f->hooks.leaves(f->hooks.arg);
+}
+
+/* Is what stands in the streams to run? */
+static bool leaves(const struct fm_cu_feed *f)
+{
+	return f->retires || is_left(f);
 }
 
 static bool wants_more(const struct fm_cu_feed *f, uint32_t task)
 {
 	const struct work *w = &f->work[task];
 
-	return !f->stop && !f->lost && !leaves(f) && !w->error &&
+	return !f->stop && !f->lost && !is_left(f) && !w->error &&
 	       w->jobs < done(f, task) + f->depth && w->jobs < certain(f, task);
 }
 
@@ -60,19 +73,24 @@ static int put_chunk(struct fm_cu_feed *f, uint32_t task)
 	struct work *w = &f->work[task];
 	const struct fm_cu_feed_hooks *h = &f->hooks;
 	bool first = !w->chunk, last = w->chunk + 1 == w->task.chunks;
+	bool tells;
 	int rc;
 
+	if (first)
+		w->tells = !w->early;
+	tells = w->tells;
+	w->begun += first && tells;
 	pthread_mutex_unlock(&f->lock);
-	if (first && h->begin)
+	if (first && tells && h->begin)
 		h->begin(h->arg, task);
 	rc = fm_cu_gates_put(f->gates, task, w->task.enqueue, w->chunk, w->task.ctx);
-	if ((rc || last) && h->end)
+	if (tells && (rc || last) && h->end)
 		h->end(h->arg, task);
 	if (rc && h->failed)
 		h->failed(h->arg, task, rc);
 	pthread_mutex_lock(&f->lock);
 	w->error = rc;
-	w->cut = rc != 0;
+	w->cut = rc && tells;
 	return rc;
 }
 
@@ -107,18 +125,27 @@ static bool is_to_park(const struct fm_cu_feed *f)
 /* The lock is not held, and the context is current. */
 static void tell_park(struct fm_cu_feed *f)
 {
-	bool park, changes;
+	uint32_t what = FM_GATES_KICK;
+	bool park, leave;
 
 	pthread_mutex_lock(&f->park);
 	pthread_mutex_lock(&f->lock);
 	park = is_to_park(f);
-	changes = park != f->parked && !f->lost;
+	leave = fm_cu_gates_is_resident(f->gates) && leaves(f);
+	if (park != f->parked)
+		what |= park ? FM_GATES_PARK : FM_GATES_GO_ON;
+	if (leave != f->left)
+		what |= leave ? FM_GATES_LEAVE : FM_GATES_STAY;
 	f->parks += park != f->parked;
 	f->parked = park;
+	f->left = leave;
 	f->stands = f->stands && park;
+	if (f->lost)
+		what = FM_GATES_KICK;
 	pthread_mutex_unlock(&f->lock);
-	if (changes && fm_cu_gates_tell(f->gates, 0,
-			       FM_GATES_KICK | (park ? FM_GATES_PARK : FM_GATES_GO_ON), 0, 0))
+	if (park || leave)
+		fm_cu_gates_lend(f->gates, f->lent = 0);
+	if (what != FM_GATES_KICK && fm_cu_gates_tell(f->gates, 0, what, 0, 0))
 		lose(f);
 	pthread_mutex_unlock(&f->park);
 }
@@ -134,6 +161,20 @@ static bool turns_off(struct fm_cu_feed *f, uint32_t task)
 	return true;
 }
 
+/* Of a task that gets no more chunks, the jobs in advance: others, which come after these, stand in
+ * their streams. The lock is held. */
+static uint64_t retire(struct fm_cu_feed *f, uint32_t task)
+{
+	struct work *w = &f->work[task];
+	uint64_t jobs = w->jobs - FM_MIN(w->jobs, accepted(f, task));
+
+	if (!w->error || !w->ahead || w->retired)
+		return 0;
+	w->retired = true;
+	w->asked += jobs;
+	return jobs;
+}
+
 /* The lock is not held. */
 static void feed(struct fm_cu_feed *f, uint32_t task, uint64_t jobs)
 {
@@ -143,6 +184,7 @@ static void feed(struct fm_cu_feed *f, uint32_t task, uint64_t jobs)
 
 	pthread_mutex_lock(&f->lock);
 	chunks = fill(f, task);
+	jobs += retire(f, task);
 	if (turns_off(f, task))
 		what |= FM_GATES_OFF;
 	lost = f->lost;
@@ -151,33 +193,57 @@ static void feed(struct fm_cu_feed *f, uint32_t task, uint64_t jobs)
 	if (!lost && (jobs || chunks || what != FM_GATES_KICK) &&
 		fm_cu_gates_tell(f->gates, task, what, jobs, chunks))
 		lose(f);
+	if (jobs)
+		fm_cu_feed_keep_resident(f);
 }
 
-/* The lock is held. What is told of jobs is read before what is told of all. */
+/* The lock is held. What is told of each task is read before what is told of all. */
 static bool is_busy(const struct fm_cu_feed *f)
 {
 	const struct fm_gates_told *t = fm_cu_gates_told(f->gates);
 
 	if (f->lost)
 		return false;
+	if (f->drains && told(&t->wake) != FM_GS_NEVER)
+		return true; /* it has not heard of that */
 	for (uint32_t i = 0; i < f->n; i++) {
 		const struct work *w = &f->work[i];
 
-		if (w->error ? !w->flushed
-			     : !w->task.n_after &&
-					told(&t->done[i]) + told(&t->dropped[i]) < w->asked)
+		if (w->error ? !w->flushed : told(&t->heard[i]) != fm_gates_heard(w->asked, 0))
 			return true;
 	}
 	return told(&t->pending);
 }
 
-/* The lock is held. */
-static uint64_t count_finished(const struct fm_cu_feed *f)
+/* Of a task that was released before the maker could know. The lock is held, and let go meanwhile.
+ * Returns how many of its jobs are over. */
+static uint64_t tell_early(struct fm_cu_feed *f, uint32_t task)
+{
+	const struct fm_cu_feed_hooks *h = &f->hooks;
+	struct work *w = &f->work[task];
+	uint64_t over = done(f, task); /* before it is read how many were released */
+	uint64_t until = accepted(f, task);
+
+	while (w->begun < until) {
+		w->begun++;
+		pthread_mutex_unlock(&f->lock);
+		if (h->begin)
+			h->begin(h->arg, task);
+		if (h->end)
+			h->end(h->arg, task);
+		pthread_mutex_lock(&f->lock);
+	}
+	return w->off && w->flushed ? w->begun : FM_MIN(over, w->begun);
+}
+
+/* The lock is held, and let go meanwhile. */
+static uint64_t count_finished(struct fm_cu_feed *f)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < f->n; i++)
-		sum += done(f, i) + (f->work[i].off ? f->work[i].cut : 0);
+		sum += f->work[i].early ? tell_early(f, i)
+					: done(f, i) + (f->work[i].off ? f->work[i].cut : 0);
 	return sum;
 }
 
@@ -196,12 +262,14 @@ static void tell_maker(struct fm_cu_feed *f)
 	unsigned parks;
 	bool news, stops;
 
-	pthread_mutex_lock(&f->park);
 	pthread_mutex_lock(&f->lock);
 	finished = count_finished(f);
+	pthread_mutex_unlock(&f->lock);
+	pthread_mutex_lock(&f->park);
+	pthread_mutex_lock(&f->lock);
 	news = finished != f->finished;
 	f->finished = finished;
-	stops = f->stops && f->parked && !f->stands && !f->lost;
+	stops = f->stops && f->parked && !f->stands && !f->lost && !fm_cu_gates_resides(f->gates);
 	parks = f->parks;
 	pthread_mutex_unlock(&f->lock);
 	pthread_mutex_unlock(&f->park);
@@ -258,7 +326,9 @@ static void look_once(struct fm_cu_feed *f, unsigned look)
 		feed(f, i, 0);
 		flush(f, i);
 	}
+	fm_cu_feed_read_notes(f);
 	tell_maker(f);
+	fm_cu_feed_look_resident(f);
 	if (look % LOOK_LOST == LOOK_LOST - 1 && fm_cu_gates_look(f->gates, &busy))
 		lose(f);
 }
@@ -266,11 +336,16 @@ static void look_once(struct fm_cu_feed *f, unsigned look)
 /* When to look again; FM_NEVER: when something happens. The lock is held. */
 static uint64_t next_look(const struct fm_cu_feed *f)
 {
-	if (!is_busy(f))
-		return FM_NEVER;
-	if (!f->parked)
-		return fm_now() + FM_CU_SET_LOOK;
-	return fm_now() + (f->stops && !f->stands ? FM_CU_SET_STOPS : FM_CU_SET_PARKED);
+	uint64_t wake = fm_cu_feed_next_wake(f), look = FM_NEVER;
+
+	if (is_busy(f) && !f->parked)
+		look = fm_now() + FM_CU_SET_LOOK;
+	else if (f->parked && f->stops && !f->stands &&
+		 (is_busy(f) || fm_cu_gates_is_resident(f->gates)))
+		look = fm_now() + FM_CU_SET_STOPS;
+	else if (is_busy(f))
+		look = fm_now() + FM_CU_SET_PARKED;
+	return FM_MIN(look, wake);
 }
 
 void *fm_cu_feed_look(void *arg)
@@ -395,6 +470,7 @@ int fm_cu_feed_stop(struct fm_cu_feed *f)
 {
 	bool stands;
 
+	fm_cu_gates_lend(f->gates, 0); /* the resident goes before it is told */
 	pthread_mutex_lock(&f->lock);
 	f->stops = true;
 	stands = f->stands;
@@ -424,16 +500,35 @@ static bool is_filling(struct fm_cu_feed *f)
 	return filling;
 }
 
+/* Does anything stand in the streams, or is put there? Of a set that is lost it runs, as nobody
+ * opens its gates any more. */
+static bool is_at_work(struct fm_cu_feed *f)
+{
+	bool busy = false, lost;
+
+	if (is_filling(f))
+		return true;
+	if (fm_cu_gates_look(f->gates, &busy))
+		return false;
+	pthread_mutex_lock(&f->lock);
+	lost = f->lost && !f->opened;
+	f->opened |= lost;
+	pthread_mutex_unlock(&f->lock);
+	if (busy && lost)
+		fm_cu_gates_open(f->gates);
+	return busy;
+}
+
 void fm_cu_feed_leave(struct fm_cu_feed *f)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_SET_NAP};
 	CUcontext old;
-	bool busy = true;
 
+	fm_cu_gates_lend(f->gates, 0);
 	if (f->cu->ctx_push(f->ctx))
 		return;
 	tell_park(f); /* the program's own is not for this time */
-	while ((is_filling(f) || (!fm_cu_gates_look(f->gates, &busy) && busy)))
+	while (is_at_work(f))
 		nanosleep(&nap, NULL);
 	f->cu->ctx_pop(&old);
 }
@@ -448,6 +543,52 @@ void fm_cu_feed_stay(struct fm_cu_feed *f)
 	if (f->cu->ctx_push(f->ctx))
 		return;
 	tell_park(f);
+	f->cu->ctx_pop(&old);
+}
+
+void fm_cu_feed_drain(struct fm_cu_feed *f)
+{
+	CUcontext old;
+	bool first;
+
+	pthread_mutex_lock(&f->lock);
+	first = !f->drains;
+	f->drains = true;
+	pthread_cond_broadcast(&f->cond);
+	pthread_mutex_unlock(&f->lock);
+	if (!first || f->cu->ctx_push(f->ctx))
+		return;
+	if (fm_cu_gates_tell(f->gates, 0, FM_GATES_DRAIN | FM_GATES_KICK, 0, 0))
+		lose(f);
+	f->cu->ctx_pop(&old);
+}
+
+/* Jobs that others of these release get their chunks meanwhile. */
+static bool has_jobs(struct fm_cu_feed *f)
+{
+	bool lost;
+
+	pthread_mutex_lock(&f->lock);
+	lost = f->lost;
+	pthread_mutex_unlock(&f->lock);
+	return !lost && fm_cu_feed_pending(f);
+}
+
+void fm_cu_feed_retire(struct fm_cu_feed *f, uint64_t deadline)
+{
+	const struct timespec nap = {.tv_nsec = FM_CU_SET_NAP};
+	CUcontext old;
+
+	fm_cu_feed_drain(f);
+	pthread_mutex_lock(&f->lock);
+	f->retires = true;
+	pthread_cond_broadcast(&f->cond);
+	pthread_mutex_unlock(&f->lock);
+	if (f->cu->ctx_push(f->ctx))
+		return;
+	tell_park(f);
+	while ((is_at_work(f) || has_jobs(f)) && fm_now() < deadline)
+		nanosleep(&nap, NULL);
 	f->cu->ctx_pop(&old);
 }
 

@@ -12,8 +12,15 @@
  * call is made between fm_cu_feed_leave(), which waits until nothing stands in the streams, and
  * fm_cu_feed_stay(). Meanwhile nothing is put there.
  *
+ * Of a resident set (gates.h) the tasks that are released by themselves, by period or word, have
+ * jobs in their streams in advance. The thread renews the resident's stay, and launches it when it
+ * has gone and there is something for it. While it is gone, because the set is parked, the thread
+ * has what is released by period decided at its time, and looks at words by copies. In a leave, and
+ * when the set ends, jobs that stand in advance run without a release.
+ *
  * A task whose enqueue fails is off when its jobs before that one are complete: jobs of other tasks
- * that come after these stand in their streams already.
+ * that come after these stand in their streams already. Those that stand there in advance count as
+ * released then.
  *
  * Owns: a thread for each set.
  * Locks: three for each set: over what it counts, held over no call; over news of a park, and over
@@ -28,6 +35,7 @@ struct fm_cu_feed;
 struct fm_cu_feed_task {
 	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx);
 	void *ctx;
+	bool period; /* is it released by one? Not, if it comes after others, too */
 	uint32_t chunks, n_after;
 	const uint32_t *after; /* all that is given is copied */
 };
@@ -35,8 +43,12 @@ struct fm_cu_feed_task {
 /* What the maker is told, and asked. Called without a lock of ours; each may be NULL. */
 struct fm_cu_feed_hooks {
 	void *arg;
-	void (*begin)(void *arg, uint32_t task);    /* a job is about to be put into the stream */
-	void (*end)(void *arg, uint32_t task);      /* it has been, or has failed */
+	/* A job is about to be put into the stream; it has been, or has failed. If it stands there
+	 * in advance, both are called when it is known to be released. */
+	void (*begin)(void *arg, uint32_t task);
+	void (*end)(void *arg, uint32_t task);
+	bool (*traces)(void *arg);                                 /* does anybody want notes? */
+	void (*note)(void *arg, const struct fm_gates_note *note); /* in order */
 	void (*finished)(void *arg, uint64_t jobs); /* of those so many are over, in all */
 	void (*failed)(void *arg, uint32_t task, int error);
 	bool (*may_run)(void *arg);
@@ -44,9 +56,10 @@ struct fm_cu_feed_hooks {
 	void (*stands)(void *arg); /* fm_cu_feed_stop() was called, and nothing runs any more */
 };
 
-/* -EAGAIN, -ENOMEM. `depth` jobs of a task stand in its stream, at most FM_GS_BACKLOG. */
+/* `words`: of the tasks of a resident set, in memory of the device.
+ * -EAGAIN, -ENOMEM. `depth` jobs of a task stand in its stream, at most FM_GS_BACKLOG. */
 int fm_cu_feed_create(const struct fm_cu_driver *cu, CUcontext ctx, struct fm_cu_gates *gates,
-	const struct fm_cu_feed_task *task, uint32_t n, unsigned depth,
+	const struct fm_cu_feed_task *task, uint32_t n, unsigned depth, CUdeviceptr words,
 	const struct fm_cu_feed_hooks *hooks, struct fm_cu_feed **out);
 /* Waits for the threads that are inside. The gates stay. NULL is nothing. Not from within enqueue.
  */
@@ -62,6 +75,10 @@ void fm_cu_feed_end(struct fm_cu_feed *f);
  * lost. */
 int fm_cu_feed_ask(struct fm_cu_feed *f, uint32_t task, uint64_t jobs);
 int fm_cu_feed_release(struct fm_cu_feed *f, uint32_t task, uint64_t jobs);
+/* From now on its word releases the task, too, until the feed ends. */
+void fm_cu_feed_word(struct fm_cu_feed *f, uint32_t task);
+/* No releases by period, nor jobs in advance, any more. */
+void fm_cu_feed_drain(struct fm_cu_feed *f);
 /* Until nothing is released that is not complete; -ETIMEDOUT, -ENODEV. CLOCK_MONOTONIC. */
 int fm_cu_feed_wait(struct fm_cu_feed *f, uint64_t deadline);
 uint64_t fm_cu_feed_pending(struct fm_cu_feed *f); /* jobs */
@@ -75,6 +92,9 @@ void fm_cu_feed_go_on(struct fm_cu_feed *f);
  * is false again. */
 void fm_cu_feed_leave(struct fm_cu_feed *f);
 void fm_cu_feed_stay(struct fm_cu_feed *f);
+/* For good, before the feed is destroyed: what stands there in advance runs in order. It waits for
+ * that until then. */
+void fm_cu_feed_retire(struct fm_cu_feed *f, uint64_t deadline);
 
 /* The words of the set (fm_cu_gates_read); `take` is called before they change again. -EIO. */
 int fm_cu_feed_read(struct fm_cu_feed *f,

@@ -39,7 +39,9 @@ static int keep(struct fm_cu_feed *f, const struct fm_cu_feed_task *task)
 			after[k] = task[i].after[k];
 		f->work[i].task = task[i];
 		f->work[i].task.after = after;
+		f->work[i].ahead = task[i].period && fm_cu_gates_is_resident(f->gates);
 	}
+	fm_cu_feed_find_early(f);
 	return 0;
 }
 
@@ -72,7 +74,7 @@ static int begin(struct fm_cu_feed *f)
 }
 
 int fm_cu_feed_create(const struct fm_cu_driver *cu, CUcontext ctx, struct fm_cu_gates *gates,
-	const struct fm_cu_feed_task *task, uint32_t n, unsigned depth,
+	const struct fm_cu_feed_task *task, uint32_t n, unsigned depth, CUdeviceptr words,
 	const struct fm_cu_feed_hooks *hooks, struct fm_cu_feed **out)
 {
 	struct fm_cu_feed *f = calloc(1, sizeof(*f));
@@ -86,6 +88,7 @@ int fm_cu_feed_create(const struct fm_cu_driver *cu, CUcontext ctx, struct fm_cu
 	if (hooks)
 		f->hooks = *hooks;
 	f->n = n;
+	f->words = words;
 	f->depth = FM_MIN(depth, (unsigned)FM_GS_BACKLOG);
 	rc = keep(f, task);
 	if (!rc)
@@ -104,6 +107,7 @@ int fm_cu_feed_create(const struct fm_cu_driver *cu, CUcontext ctx, struct fm_cu
 
 void fm_cu_feed_end(struct fm_cu_feed *f)
 {
+	fm_cu_gates_lend(f->gates, 0);
 	pthread_mutex_lock(&f->lock);
 	f->stop = true;
 	pthread_cond_broadcast(&f->cond);

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gates.h"
 #include "api/cuda/core/cuda.h"
+#include "api/cuda/core/tune.h"
+#include "base/clock.h"
 #include "base/lockorder.h"
 #include "base/util.h"
+#include "gates_clock.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -12,6 +15,7 @@
 /* What the host shares with the device, in memory of the host. */
 struct shared {
 	struct fm_gates_told told;
+	uint64_t word[FM_GATES_TASKS];
 	struct fm_gates head; /* as they were read: */
 	struct fm_gs_task task[];
 };
@@ -35,7 +39,11 @@ struct fm_cu_gates {
 	CUfunction set;
 	struct shared *shared;
 	CUdeviceptr shared_at, words; /* words: fm_gates, tasks, after */
-	CUstream news, stream[FM_GATES_TASKS];
+	CUstream news, resident, stream[FM_GATES_TASKS];
+	unsigned kind;
+	uint64_t residents; /* launched */
+	uint64_t notes;     /* read */
+	struct fm_cu_clock clock;
 	uint64_t put[FM_GATES_TASKS]; /* chunks, also those that failed */
 	bool broken[FM_GATES_TASKS];  /* a wait stands there alone */
 	_Atomic bool any_put;
@@ -161,6 +169,11 @@ static fm_cu_result make_streams(struct fm_cu_gates *g)
 		rc = g->cu->stream_create(&g->news, FM_CU_STREAM_NON_BLOCKING, greatest);
 	if (rc)
 		g->news = NULL;
+	if (!rc && fm_cu_gates_is_resident(g)) {
+		rc = g->cu->stream_create(&g->resident, FM_CU_STREAM_NON_BLOCKING, greatest);
+		if (rc)
+			g->resident = NULL;
+	}
 	for (uint32_t i = 0; !rc && i < g->n; i++) {
 		rc = g->cu->stream_create(&g->stream[i], FM_CU_STREAM_NON_BLOCKING, least);
 		if (rc)
@@ -201,17 +214,61 @@ static size_t n_after(const struct fm_gs *set)
 /* The words as the device is to find them, whose pointers are its own. */
 static void describe(const struct fm_cu_gates *g, const struct fm_gs *set, char *words)
 {
-	struct fm_gates head = {.g = *set};
+	struct fm_gates head = {.g = *set, .clock = g->clock.later};
+	struct fm_gs_task *task = (struct fm_gs_task *)(words + sizeof(head));
+	uint64_t now = fm_now();
 
 	head.g.task = (struct fm_gs_task *)(uintptr_t)task_at(g, 0);
 	head.g.after = (uint32_t *)(uintptr_t)task_at(g, g->n);
 	head.told =
 		(struct fm_gates_told *)(uintptr_t)(g->shared_at + offsetof(struct shared, told));
+	memcpy(task, set->task, tasks_size(g));
+	for (uint32_t i = 0; i < g->n; i++)
+		if (task[i].period && g->clock.known) {
+			task[i].next = now + task[i].phase;
+			head.g.wake = FM_MIN(head.g.wake, task[i].next);
+		}
 	memcpy(words, &head, sizeof(head));
-	memcpy(words + sizeof(head), set->task, tasks_size(g));
+	g->shared->told.wake = head.g.wake;
 	if (n_after(set))
 		memcpy(words + sizeof(head) + tasks_size(g), set->after,
 			n_after(set) * sizeof(*set->after));
+}
+
+static fm_cu_result write_words(
+	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size)
+{
+	describe(g, set, words);
+	return g->cu->copy_to_device(g->words, words, size, g->news);
+}
+
+static fm_cu_result look_at_clock(struct fm_cu_gates *g, struct fm_cu_clock_look *l)
+{
+	fm_cu_result rc;
+
+	l->before = fm_now();
+	rc = launch(g, g->news, 0, 0, FM_GATES_CLOCK, 0, 0);
+	if (!rc)
+		rc = await(g, g->news);
+	l->after = fm_now();
+	l->device = __atomic_load_n(&g->shared->told.clock, __ATOMIC_ACQUIRE);
+	return rc;
+}
+
+/* By the narrowest of some looks. */
+static fm_cu_result measure_clock(struct fm_cu_gates *g)
+{
+	struct fm_cu_clock_look best = {.after = UINT64_MAX}, l;
+	fm_cu_result rc = 0;
+
+	for (unsigned i = 0; i < FM_CU_SET_CLOCK_LOOKS && !rc; i++) {
+		rc = look_at_clock(g, &l);
+		if (fm_cu_clock_width(&l) < fm_cu_clock_width(&best))
+			best = l;
+	}
+	if (!rc)
+		fm_cu_clock_follow(&g->clock, &best);
+	return rc;
 }
 
 static int make(struct fm_cu_gates *g, const struct fm_gs *set)
@@ -229,22 +286,27 @@ static int make(struct fm_cu_gates *g, const struct fm_gs *set)
 		rc = allocate(g, size);
 	if (!rc)
 		rc = make_streams(g);
-	if (!rc) {
-		describe(g, set, words);
-		rc = g->cu->copy_to_device(g->words, words, size, g->news);
-	}
+	if (!rc)
+		rc = write_words(g, set, words, size);
 	/* The first launch may wait for the device, so it is made while nothing stands there. */
 	if (!rc)
 		rc = launch(g, g->news, 0, 0, 0, 0, 0);
 	if (!rc)
 		rc = g->cu->stream_synchronize(g->news);
+	if (!rc && fm_cu_gates_is_resident(g)) {
+		rc = measure_clock(g);
+		if (!rc)
+			rc = write_words(g, set, words, size);
+		if (!rc)
+			rc = g->cu->stream_synchronize(g->news);
+	}
 	fm_cu_leave(g->cu, mode);
 	free(words);
 	return error_of(rc);
 }
 
 int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
-	struct fm_cu_gates **out)
+	unsigned kind, struct fm_cu_gates **out)
 {
 	struct fm_cu_gates *g;
 	int rc;
@@ -257,6 +319,7 @@ int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, u
 	if (!g)
 		return -ENOMEM;
 	g->cu = cu;
+	g->kind = kind;
 	g->n = set->n;
 	rc = make(g, set);
 	if (rc)
@@ -301,8 +364,11 @@ int fm_cu_gates_flush(struct fm_cu_gates *g, uint32_t task)
 
 int fm_cu_gates_open(struct fm_cu_gates *g)
 {
-	fm_cu_result rc = g->any_put ? end_decisions(g) : 0, one;
+	fm_cu_result rc, one;
 
+	if (g->shared)
+		fm_cu_gates_lend(g, 0);
+	rc = g->any_put || g->residents ? end_decisions(g) : 0;
 	for (uint32_t i = 0; i < g->n; i++) {
 		one = g->put[i] ? open_wide(g, i) : 0;
 		rc = rc ? rc : one;
@@ -319,6 +385,8 @@ static int run_out(struct fm_cu_gates *g)
 		one = g->stream[i] ? await(g, g->stream[i]) : 0;
 		rc = one ? -EIO : rc;
 	}
+	one = g->resident ? await(g, g->resident) : 0;
+	rc = one ? -EIO : rc;
 	one = g->news ? await(g, g->news) : 0;
 	return one ? -EIO : rc;
 }
@@ -334,6 +402,8 @@ int fm_cu_gates_destroy(struct fm_cu_gates *g)
 	for (uint32_t i = 0; i < g->n; i++)
 		if (g->stream[i])
 			g->cu->stream_destroy(g->stream[i]);
+	if (g->resident)
+		g->cu->stream_destroy(g->resident);
 	if (g->news)
 		g->cu->stream_destroy(g->news);
 	/* What may still be written to is left alone. */
@@ -403,16 +473,26 @@ int fm_cu_gates_read(struct fm_cu_gates *g, struct fm_cu_gates_words *words)
 	return 0;
 }
 
+static fm_cu_result query(struct fm_cu_gates *g, CUstream stream, bool *busy)
+{
+	fm_cu_result rc = stream ? g->cu->stream_query(stream) : 0;
+
+	*busy |= rc == FM_CU_ERROR_NOT_READY;
+	return rc == FM_CU_ERROR_NOT_READY ? 0 : rc;
+}
+
 int fm_cu_gates_look(struct fm_cu_gates *g, bool *busy)
 {
-	fm_cu_result rc = 0, one;
 	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc, one;
 
 	*busy = false;
-	for (uint32_t i = 0; i <= g->n; i++) {
-		one = g->cu->stream_query(i < g->n ? g->stream[i] : g->news);
-		*busy |= one == FM_CU_ERROR_NOT_READY;
-		rc = one && one != FM_CU_ERROR_NOT_READY ? one : rc;
+	rc = query(g, g->news, busy);
+	one = query(g, g->resident, busy);
+	rc = one ? one : rc;
+	for (uint32_t i = 0; i < g->n; i++) {
+		one = query(g, g->stream[i], busy);
+		rc = one ? one : rc;
 	}
 	fm_cu_leave(g->cu, mode);
 	return rc ? -EIO : 0;
@@ -421,4 +501,110 @@ int fm_cu_gates_look(struct fm_cu_gates *g, bool *busy)
 CUstream fm_cu_gates_stream(const struct fm_cu_gates *g, uint32_t task)
 {
 	return task < g->n ? g->stream[task] : NULL;
+}
+
+/* --- a resident --- */
+
+int fm_cu_gates_words_new(const struct fm_cu_driver *cu, uint32_t n, CUdeviceptr *words)
+{
+	const uint64_t zero[FM_GATES_TASKS] = {0};
+	int mode = fm_cu_enter(cu);
+	CUstream stream = NULL;
+	fm_cu_result rc = cu->stream_create(&stream, FM_CU_STREAM_NON_BLOCKING, 0);
+
+	if (!rc) {
+		rc = cu->mem_alloc(words, sizeof(zero));
+		if (!rc) {
+			rc = cu->copy_to_device(*words, zero, n * sizeof(*zero), stream);
+			if (!rc)
+				rc = cu->stream_synchronize(stream);
+			if (rc)
+				cu->mem_free(*words);
+		}
+		cu->stream_destroy(stream);
+	}
+	fm_cu_leave(cu, mode);
+	return error_of(rc);
+}
+
+bool fm_cu_gates_is_resident(const struct fm_cu_gates *g)
+{
+	return g->kind & FM_CU_GATES_RESIDENT;
+}
+
+void fm_cu_gates_lend(struct fm_cu_gates *g, uint64_t until)
+{
+	__atomic_store_n(&g->shared->told.until, until, __ATOMIC_RELEASE);
+}
+
+bool fm_cu_gates_resides(const struct fm_cu_gates *g)
+{
+	return g->residents != __atomic_load_n(&g->shared->told.left, __ATOMIC_ACQUIRE);
+}
+
+int fm_cu_gates_reside(struct fm_cu_gates *g, uint64_t idle, bool has_words)
+{
+	if (fm_cu_gates_resides(g))
+		return 0;
+	if (launch(g, g->resident, 0, 0, FM_GATES_RESIDE, idle, has_words))
+		return -EIO;
+	g->residents++;
+	return 0;
+}
+
+int fm_cu_gates_follow_clock(struct fm_cu_gates *g)
+{
+	struct fm_cu_clock_look l;
+
+	if (look_at_clock(g, &l))
+		return -EIO;
+	fm_cu_clock_follow(&g->clock, &l);
+	return launch(g, g->news, 0, 0, FM_GATES_CLOCK, g->clock.later, 1) ? -EIO : 0;
+}
+
+int fm_cu_gates_copy_words(struct fm_cu_gates *g, CUdeviceptr from, uint64_t *to, uint32_t n)
+{
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->copy_to_host(g->shared->word, from, n * sizeof(*to), g->news);
+
+	fm_cu_leave(g->cu, mode);
+	if (rc || await(g, g->news))
+		return -EIO;
+	memcpy(to, g->shared->word, n * sizeof(*to));
+	return 0;
+}
+
+/* Is it the one that is to come next, and was it there all the time in which it was read? */
+static bool read_note(const struct fm_gates_note *from, uint64_t number, struct fm_gates_note *to)
+{
+	if (__atomic_load_n(&from->number, __ATOMIC_ACQUIRE) != number)
+		return false;
+	to->number = number;
+	to->at = __atomic_load_n(&from->at, __ATOMIC_RELAXED);
+	to->what = __atomic_load_n(&from->what, __ATOMIC_RELAXED);
+	to->b = __atomic_load_n(&from->b, __ATOMIC_RELAXED);
+	to->c = __atomic_load_n(&from->c, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&from->number, __ATOMIC_RELAXED) == number;
+}
+
+uint32_t fm_cu_gates_notes(
+	struct fm_cu_gates *g, struct fm_gates_note *out, uint32_t most, uint64_t *lost)
+{
+	uint32_t n = 0;
+
+	while (n < most) {
+		const struct fm_gates_note *from = &g->shared->told.note[g->notes % FM_GATES_NOTES];
+		uint64_t number = __atomic_load_n(&from->number, __ATOMIC_ACQUIRE);
+
+		if (number <= g->notes || number - 1 - g->notes > INT64_MAX)
+			break;
+		*lost += number - 1 - g->notes;
+		if (read_note(from, number, &out[n]))
+			n++;
+		else
+			++*lost;
+		g->notes = number;
+	}
+	return n;
 }

@@ -16,6 +16,13 @@
  *
  * Chunks that stand in a stream cannot be taken back. When a set is destroyed they run.
  *
+ * A resident set (FM_CU_GATES_RESIDENT) has one more stream, with one more channel, for a warp that
+ * stays there and decides: about periods and words, and in place of the warps at the ends of
+ * chunks. It stays while the host renews its stay (fm_cu_gates_lend), which needs no call of the
+ * driver, and goes when the set is parked, or is to be left. The set's times are those of
+ * CLOCK_MONOTONIC: the host measures how far the device's clock is from it (gates_clock.h), and
+ * tells the device.
+ *
  * Owns: the streams of a set, and its words; the kernel of each context.
  * Locks: one, over the list of those kernels.
  * Threads: those that put chunks, one at a time for each task; those that tell and look, any;
@@ -38,11 +45,18 @@ static inline unsigned fm_cu_gates_room(unsigned channels, unsigned at_work)
 	return room < FM_GATES_TASKS ? room : FM_GATES_TASKS;
 }
 
+/* Kinds of sets. */
+#define FM_CU_GATES_RESIDENT 1u
+
+/* Words that code of the device may add to, which are 0. -ENOMEM, -EIO. */
+int fm_cu_gates_words_new(const struct fm_cu_driver *cu, uint32_t n, CUdeviceptr *words);
+
 /* Of tasks as `set` describes them: n, slots, policy, gap, park, task, after; the decider's
- * words are 0, but for `next` and `wake`, and for what was counted before. -E2BIG: more tasks
- * than `room`. -ENOSYS: the driver lacks calls, or does not take them. -ENOMEM; -EIO. */
+ * words are 0, but for what was counted before. In a resident set tasks with a period are released
+ * by it from now + `phase` on. `kind`: 0 or the one above. -E2BIG: more tasks than `room`. -ENOSYS:
+ * the driver lacks calls, or does not take them. -ENOMEM; -EIO. */
 int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
-	struct fm_cu_gates **out);
+	unsigned kind, struct fm_cu_gates **out);
 
 /* Nothing is decided any more, and all that is in the streams runs. -EIO: the device is lost. */
 int fm_cu_gates_open(struct fm_cu_gates *g);
@@ -76,6 +90,26 @@ int fm_cu_gates_read(struct fm_cu_gates *g, struct fm_cu_gates_words *words);
 
 /* Is there anything in the streams? -EIO: the device is lost. */
 int fm_cu_gates_look(struct fm_cu_gates *g, bool *busy);
+
+/* --- of a resident set --- */
+
+bool fm_cu_gates_is_resident(const struct fm_cu_gates *g);
+/* May the resident stay until then? CLOCK_MONOTONIC; 0: it goes at once. No call of the driver. */
+void fm_cu_gates_lend(struct fm_cu_gates *g, uint64_t until);
+/* Launches it, if it is not there. It goes by itself when nothing is released within `idle` ns, but
+ * for a set with words. One at a time. -EIO. */
+int fm_cu_gates_reside(struct fm_cu_gates *g, uint64_t idle, bool has_words);
+bool fm_cu_gates_resides(const struct fm_cu_gates *g);
+/* Measures the clock again, and tells the device. One at a time. -EIO. */
+int fm_cu_gates_follow_clock(struct fm_cu_gates *g);
+/* Words of the device's memory, as they are now, by a copy, which takes no time of other contexts'
+ * kernels. -EIO. */
+int fm_cu_gates_copy_words(struct fm_cu_gates *g, CUdeviceptr from, uint64_t *to, uint32_t n);
+/* For traces. */
+/* The notes since the last call, at most `most`. `lost` is added to: those that came too fast. One
+ * at a time. */
+uint32_t fm_cu_gates_notes(
+	struct fm_cu_gates *g, struct fm_gates_note *out, uint32_t most, uint64_t *lost);
 
 /* NULL: no such task. */
 CUstream fm_cu_gates_stream(const struct fm_cu_gates *g, uint32_t task);

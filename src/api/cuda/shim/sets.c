@@ -62,7 +62,7 @@ unsigned fm_cuda_sets_channels(void)
 		return 0;
 	pthread_mutex_lock(&sets.lock);
 	for (unsigned i = 0; i < SETS; i++)
-		n += sets.at[i] ? sets.at[i]->n : 0;
+		n += sets.at[i] ? sets.at[i]->n + sets.at[i]->set->resident : 0;
 	pthread_mutex_unlock(&sets.lock);
 	return n;
 }
@@ -156,7 +156,8 @@ static int check_room(struct fm_cuda_set *d)
 	struct fm_client *c = fm_shim_has_client();
 	struct fm_xq *xq[FM_BOARD_SLOTS];
 	size_t n = c ? fm_cuda_keep(NULL, xq, NULL, NULL) : 0;
-	unsigned at_work = fm_cuda_sets_channels(), channels = fm_cu_channels(), room;
+	unsigned at_work = fm_cuda_sets_channels() + d->set->resident;
+	unsigned channels = fm_cu_channels(), room;
 
 	for (size_t i = 0; i < n; i++) {
 		at_work += fm_xq_is_at_work(xq[i]);
@@ -172,15 +173,36 @@ static int check_room(struct fm_cuda_set *d)
 		d->set->host.g.n, room, channels, at_work, FM_CU_GATES_KEPT);
 }
 
+/* The tasks as the device is to have them: with its own words. NULL: no memory. */
+static struct fm_gs_task *copy_tasks(const struct fm_cuda_set *d)
+{
+	const struct fm_gs *g = &d->set->host.g;
+	struct fm_gs_task *task = calloc(g->n, sizeof(*task));
+
+	for (uint32_t i = 0; task && i < g->n; i++) {
+		task[i] = g->task[i];
+		if (d->words)
+			task[i].word = (uint64_t *)(uintptr_t)d->words + i;
+	}
+	return task;
+}
+
 static int make_gates(struct fm_cuda_set *d)
 {
 	struct fm_gs set = d->set->host.g;
-	struct fm_cu_turnstile *t = fm_cuda_wait_begin(d->ctx);
+	struct fm_gs_task *task = copy_tasks(d);
+	struct fm_cu_turnstile *t;
 	int rc;
 
+	if (!task)
+		return fm_gpu_fail(d->set, -ENOMEM, "no memory");
+	t = fm_cuda_wait_begin(d->ctx);
 	set.park = 0; /* told when there is somebody to tell it */
-	rc = fm_cu_gates_create(d->cu, &set, FM_GATES_TASKS, &d->gates);
+	set.task = task;
+	rc = fm_cu_gates_create(d->cu, &set, FM_GATES_TASKS,
+		d->set->resident ? FM_CU_GATES_RESIDENT : 0, &d->gates);
 	fm_cuda_wait_end(t);
+	free(task);
 	if (rc)
 		return fm_gpu_fail(d->set, rc,
 			rc == -ENOSYS ? "the driver has no stream memory operations of 64 bits"
@@ -233,14 +255,18 @@ static int make_feed(struct fm_cuda_set *d)
 		d->work[i] = (struct fm_cuda_set_task){.of = d, .task = i};
 		task[i] = (struct fm_cu_feed_task){.enqueue = fm_cuda_set_enqueue,
 			.ctx = &d->work[i],
+			.period = s->host.g.task[i].period != 0,
 			.chunks = s->host.g.task[i].chunks,
 			.n_after = s->host.g.task[i].n_after,
 			.after = s->work[i].after};
 	}
 	hooks.arg = d;
-	rc = fm_cu_feed_create(d->cu, d->ctx, d->gates, task, d->n, s->depth, &hooks, &f);
+	rc = fm_cu_feed_create(d->cu, d->ctx, d->gates, task, d->n, s->depth, d->words, &hooks, &f);
 	if (rc)
 		return fm_gpu_fail(d->set, rc, "no thread for the set");
+	for (uint32_t i = 0; i < d->n; i++)
+		if (s->work[i].has_word)
+			fm_cu_feed_word(f, i);
 	fm_cuda_set_queue_feed(d->queue, f);
 	pthread_mutex_lock(&d->set->lock);
 	d->feed = f;
@@ -317,6 +343,8 @@ static void end(struct fm_cuda_set *d)
 		return;
 	}
 	await_turn(d);
+	if (d->set->resident)
+		fm_cu_feed_retire(f, fm_now() + FM_CU_SET_END_MOST);
 	if (fm_cu_feed_read(
 		    f, fm_cuda_set_take_all, d)) /* a call that fails once costs no counts */
 		fm_cu_feed_read(f, fm_cuda_set_take_all, d);
@@ -430,10 +458,29 @@ static int open_set(struct fm_gpu_set *s)
 	d->set = s;
 	d->cu = fm_cuda_driver();
 	d->ctx = ctx;
+	if (s->resident && fm_cu_gates_words_new(d->cu, FM_GATES_TASKS, &d->words)) {
+		free(d);
+		return -ENOMEM;
+	}
 	pthread_mutex_init(&d->life, NULL);
 	fm_lock_rank(&d->life, CUDA_SET);
 	s->device = d;
 	return 0;
+}
+
+static void free_words(struct fm_cuda_set *d)
+{
+	struct fm_cu_turnstile *t;
+	int mode;
+
+	if (!d->words || d->gone || !enters(d))
+		return;
+	t = fm_cuda_wait_begin(d->ctx);
+	mode = fm_cu_enter(d->cu);
+	d->cu->mem_free(d->words);
+	fm_cu_leave(d->cu, mode);
+	fm_cuda_wait_end(t);
+	exits(d);
 }
 
 static void close_set(struct fm_gpu_set *s)
@@ -442,6 +489,7 @@ static void close_set(struct fm_gpu_set *s)
 
 	end(d);
 	await_holders(d);
+	free_words(d);
 	pthread_mutex_destroy(&d->life);
 	free(d);
 }
@@ -453,6 +501,9 @@ static int check_task(struct fm_gpu_set *s, const struct fm_gpu_task *t)
 			"the engine \"gates\" takes no graphs: launch the graph in enqueue");
 	if (!t->enqueue)
 		return fm_gpu_fail(s, -EINVAL, "no enqueue: what is its work?");
+	if (t->period_ns && t->n_after)
+		return fm_gpu_fail(s, -EOPNOTSUPP,
+			"with the engine \"gates\" a task with a period comes after no others");
 	return 0;
 }
 
@@ -464,6 +515,8 @@ static int drain(struct fm_gpu_set *s, uint64_t timeout_ns)
 
 	if (!f)
 		return d->gone ? -ENODEV : 0;
+	if (s->resident)
+		fm_cu_feed_drain(f);
 	rc = fm_cu_feed_wait(f, fm_add_sat(fm_now(), timeout_ns));
 	fm_gs_write(&s->host.g.pending, fm_cu_feed_pending(f));
 	fm_cu_feed_let_go(f);
@@ -499,6 +552,28 @@ static int release(struct fm_gpu_set *s, uint32_t task, unsigned jobs)
 	return fm_cu_feed_release(d->feed, task, jobs);
 }
 
+static int word(struct fm_gpu_set *s, uint32_t task, uint64_t **word)
+{
+	struct fm_cuda_set *d = s->device;
+	struct fm_cu_feed *f;
+
+	if (s->host.g.task[task].n_after)
+		return fm_gpu_fail(s, -EOPNOTSUPP,
+			"with the engine \"gates\" a task that comes after others has no word");
+	if (d->gone)
+		return fm_gpu_fail(s, -ENODEV, "the context of the set is gone");
+	pthread_mutex_lock(&s->lock);
+	s->work[task].has_word = true;
+	pthread_mutex_unlock(&s->lock);
+	f = keep_feed(d);
+	if (f) {
+		fm_cu_feed_word(f, task);
+		fm_cu_feed_let_go(f);
+	}
+	*word = (uint64_t *)(uintptr_t)d->words + task;
+	return 0;
+}
+
 static int read_stats(struct fm_gpu_set *s)
 {
 	struct fm_cu_feed *f = keep_feed(s->device);
@@ -514,6 +589,7 @@ static int read_stats(struct fm_gpu_set *s)
 static const struct fm_gpu_engine gates = {
 	.name = "gates",
 	.tasks = FM_GATES_TASKS,
+	.resident = true,
 	.no_end = "the device has failed, or the context of the set has ended: the set is over",
 	.open = open_set,
 	.close = close_set,
@@ -523,6 +599,7 @@ static const struct fm_gpu_engine gates = {
 	.park = park,
 	.ask = ask,
 	.release = release,
+	.word = word,
 	.read = read_stats,
 };
 

@@ -94,6 +94,16 @@ static void failed(void *arg, uint32_t task, int error)
 	note_off(arg, task, error, NULL);
 }
 
+static bool traces(void *arg)
+{
+	return fm_cuda_set_queue_traces(((struct fm_cuda_set *)arg)->queue);
+}
+
+static void note(void *arg, const struct fm_gates_note *note)
+{
+	fm_cuda_set_queue_note(((struct fm_cuda_set *)arg)->queue, note);
+}
+
 static bool may_run(void *arg)
 {
 	return fm_cuda_set_queue_may_run(((struct fm_cuda_set *)arg)->queue);
@@ -113,6 +123,8 @@ static bool leaves(void *arg)
 const struct fm_cu_feed_hooks fm_cuda_set_hooks = {
 	.begin = begin_job,
 	.end = end_job,
+	.traces = traces,
+	.note = note,
 	.finished = finished,
 	.failed = failed,
 	.may_run = may_run,
@@ -148,6 +160,7 @@ void fm_cuda_set_take_all(void *arg, const struct fm_cu_gates_words *words)
 	for (uint32_t i = 0; i < d->n; i++) {
 		g->task[i].longest = words->task[i].longest;
 		g->task[i].vtime = words->task[i].vtime;
+		g->task[i].seen_word = words->task[i].seen_word;
 	}
 	g->vtime = words->set->vtime;
 	g->running = 0;

@@ -24,6 +24,8 @@ struct fm_cuda_set {
 
 	unsigned held; /* under the list's lock: the thread that ends the context is with the set */
 
+	CUdeviceptr words; /* of a resident set: that of each task */
+
 	struct fm_cu_gates *gates;
 	struct fm_cuda_set_queue *queue;
 	uint32_t n; /* tasks that have streams */

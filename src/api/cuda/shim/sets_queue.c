@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sets_queue.h"
 #include "base/lockorder.h"
+#include "gpusched/seat.h"
 #include "shim.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -243,3 +244,19 @@ void fm_cuda_set_queue_stands(struct fm_cuda_set_queue *q)
 	if (q)
 		fm_xq_stands(atomic_load(&q->xq));
 }
+
+bool fm_cuda_set_queue_traces(const struct fm_cuda_set_queue *q)
+{
+	return q && &fm_gpu_seat_ops && fm_gpu_seat_ops.traces();
+}
+
+void fm_cuda_set_queue_note(struct fm_cuda_set_queue *q, const struct fm_gates_note *note)
+{
+	if (fm_cuda_set_queue_traces(q))
+		fm_gpu_seat_ops.note(atomic_load(&q->xq),
+			(enum fm_gpu_seat_event)(note->what >> 32), note->at, (uint32_t)note->what,
+			note->b, note->c);
+}
+
+_Static_assert((int)FM_GATES_RELEASED == FM_GPU_RELEASED && (int)FM_GATES_MISSED == FM_GPU_MISSED,
+	"in the same order");

@@ -19,3 +19,6 @@ void fm_cuda_set_queue_end(struct fm_cuda_set_queue *q);
 void fm_cuda_set_queue_finished(struct fm_cuda_set_queue *q, uint64_t jobs);
 bool fm_cuda_set_queue_may_run(struct fm_cuda_set_queue *q);
 void fm_cuda_set_queue_stands(struct fm_cuda_set_queue *q);
+/* What has become of a task, for traces. */
+bool fm_cuda_set_queue_traces(const struct fm_cuda_set_queue *q);
+void fm_cuda_set_queue_note(struct fm_cuda_set_queue *q, const struct fm_gates_note *note);
