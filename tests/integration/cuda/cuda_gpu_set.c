@@ -59,9 +59,20 @@ static void refusals(void)
 	fm_gpu_set_free(set);
 }
 
+/* The program has launched something by itself. */
+static void have_a_queue(void)
+{
+	CUstream own;
+	CUdeviceptr d;
+
+	MUST(!cuStreamCreate(&own, 1) && !cuMemAlloc_v2(&d, 4096));
+	MUST(!cuMemsetD8Async(d, 0, 4096, own) && !cuStreamSynchronize(own));
+}
+
 static void the_policy_orders(void)
 {
 	begin();
+	have_a_queue();
 	make_set(4, 1);
 	IS(0, fm_gpu_set_suspend(set));
 	for (unsigned i = 0; i < 4; i++)

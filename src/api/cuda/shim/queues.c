@@ -355,7 +355,8 @@ static bool is_wanted(const struct fm_shim_entry *e, const void *arg)
 	const struct fm_cuda_queue *q = (const struct fm_cuda_queue *)e;
 	const struct wanted *w = arg;
 
-	return (!w->ctx || of_context(q, w->ctx)) && w->is(q) && (!w->besides || w->besides(q));
+	return (!w->ctx || of_context(q, w->ctx)) && (!w->is || w->is(q)) &&
+	       (!w->besides || w->besides(q));
 }
 
 size_t fm_cuda_keep(CUcontext ctx, struct fm_xq **xq, bool (*is)(const struct fm_cuda_queue *q),
