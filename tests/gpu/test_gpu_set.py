@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """On a device: sets of tasks that decide there (<fermata/gpu_sched.h>, engine "gates"), by the cases of
-tests/integration/cuda/cuda_gpu_set.c that a device can show, and what a set costs, by number of tasks. It fails if a case
-does. How good the numbers are is for people to say. Exit status 77: no device.
+tests/integration/cuda/cuda_gpu_set.c and cuda_gpu_resident.c that a device can show, and what a set costs, by its kind and number
+of tasks (cuda_gpu_rows.c). It fails if a case does. How good the numbers are is for people to say. Exit status 77: no device.
 
   test_gpu_set.py [--rows]      --rows: the numbers alone"""
 import os
@@ -12,14 +12,19 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BUILD, cuda_env, program
 
-CASES = "refusals", "order", "enqueues", "waits", "contexts", "forks", "exits", "free", "worker 300"
+CASES = {"cuda_gpu_set": ("refusals", "order", "enqueues", "waits", "contexts", "forks", "exits", "free", "worker 300"),
+         "cuda_gpu_resident": ("periods", "words", "waits", "ends", "exits", "worker 300")}
 TASKS = 1, 2, 5, 16, 25  # of 32 channels some are kept
 HEAD = "tasks", "us a chunk", "decision us", "max", "release us P50", "P99"
+KINDS = "without a resident", "with a resident"
+PERIODS = (1000, 4000), (10000, 500)  # us, jobs
+BESIDE = ("alone", None), ("beside an idle set without a resident", 0), ("beside an idle set with a resident and a word", 1), \
+    ("beside one that is suspended, with jobs", 2)
 
 
-def run(env, *words):
-    argv = [program("cuda_gpu_set"), *words]
-    r = subprocess.run(argv, env=env, input="go\n", capture_output=True, text=True, timeout=120, check=False)
+def run(env, of, *words):
+    argv = [program(of), *words]
+    r = subprocess.run(argv, env=env, input="go\n", capture_output=True, text=True, timeout=240, check=False)
     if r.returncode in (77, 127) or "cannot open shared object" in r.stderr:
         sys.exit(77)
     if r.returncode:
@@ -27,18 +32,61 @@ def run(env, *words):
     return r.stdout
 
 
+def cases(env):
+    for of, names in CASES.items():
+        for case in names:
+            out = run(env, of, *case.split())
+            if case.startswith("worker") and out.split()[-1] != "0":
+                sys.exit(f"{of} {case}: {out}")
+            print("ok      ", of, case)
+
+
+def row(name, *values):
+    print(f"{name:<66}" + "".join(f"{value:>12}" for value in values), flush=True)
+
+
+def numbers(env, *words):
+    return run(env, "cuda_gpu_rows", *(str(word) for word in words)).split()[2:]
+
+
+def by_kind(env):
+    row("us", "P50", "P99")
+    for n in TASKS:
+        for kind, name in enumerate(KINDS):
+            row(f"last kernel of a job to the first of the next, {n} tasks, {name}", *numbers(env, "decisions", kind, n)[:2])
+    for kind, name in enumerate(KINDS):
+        row(f"release by the host to its first kernel, {name}", *numbers(env, "release", kind))
+    row("store to a word to its first kernel", *numbers(env, "word"))
+    for us, jobs in PERIODS:
+        late = numbers(env, "period", us, jobs)
+        row(f"period of {us} us: lateness", *late[:2])
+        row(f"period of {us} us: response", "", late[2])
+
+
+def beside(env):
+    row("kernels of 20 us of another program, us", "P50", "P99", "a second")
+    for name, kind in BESIDE:
+        holds = kind is not None and subprocess.Popen([program("cuda_gpu_rows"), "hold", str(kind)], env=env, text=True,
+                                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        if holds and holds.stdout.readline() != "ready\n":
+            sys.exit(f"no set {name}")
+        row(name, *numbers(env, "other", 3))
+        if holds:
+            holds.communicate(timeout=120)
+            if holds.returncode:
+                sys.exit(f"{name}: status {holds.returncode}")
+
+
 def main():
     env = cuda_env({**os.environ, "CUDA_DEVICE_MAX_CONNECTIONS": "32",
                     "LD_PRELOAD": os.path.join(BUILD, "lib", "libfermata-cuda.so")})
     if "--rows" not in sys.argv[1:]:
-        for case in CASES:
-            out = run(env, *case.split())
-            if case.startswith("worker") and out.split()[-1] != "0":
-                sys.exit(f"{case}: {out}")
-            print("ok      ", case)
+        cases(env)
     print("".join(f"{h:>16}" for h in HEAD))
     for n in TASKS:
-        print("".join(f"{w:>16}" for w in run(env, "measure", str(n)).split()[1:]))
+        print("".join(f"{w:>16}" for w in run(env, "cuda_gpu_set", "measure", str(n)).split()[1:]))
+    by_kind(env)
+    beside(env)
 
 
 if __name__ == "__main__":

@@ -578,6 +578,8 @@ const struct fk_kernel *fk_net_find(const char *name);
 const struct fk_kernel *fk_again_find(const char *name);
 /* sets.c */
 void fk_set(const struct fk_block *b);
+void fk_rows_chunk(const struct fk_block *b);
+void fk_rows_store(const struct fk_block *b);
 /* science.c: those of bench/science.h */
 const struct fk_kernel *fk_science_find(const char *name);
 

@@ -433,6 +433,8 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"odd", {8, 4, 2, 1}, odd, false, {{0}}},
 		{"fermata_look", {8, 8}, look, false, {{0}}},
 		{"fermata_set", {8, 8, 8, 8, 4, 4}, fk_set, false, {{0}}},
+		{"rows_chunk", {8, 8, 8}, fk_rows_chunk, false, {{0}}},
+		{"rows_store", {8, 8}, fk_rows_store, false, {{0}}},
 		{"fermata_spread", {0}, spread, false, {{0}}},
 		{FM_DIGEST_KERNEL, {8, 8, 8, sizeof(struct fm_digest_key)}, digest, false,
 			{{0, 1, FM_DIGEST_TILE, 0}, {2, 0, 0, sizeof(struct fm_digest)}}},

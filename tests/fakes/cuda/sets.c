@@ -55,3 +55,31 @@ void fk_set(const struct fk_block *b)
 	memcpy(&p, b->params, sizeof(p));
 	fm_gates_run(p.set, p.to, p.jobs, p.chunks, p.task, p.what);
 }
+
+/* Those of cuda_gpu_rows.c. */
+void fk_rows_chunk(const struct fk_block *b)
+{
+	struct {
+		uint64_t *log, *flag, ns;
+	} p;
+	uint64_t begin = device_now(), n;
+
+	memcpy(&p, b->params, sizeof(p));
+	n = FM_GS_ADD(p.log, 1);
+	FM_GS_STORE(p.flag, n + 1);
+	while (device_now() < begin + p.ns)
+		usleep(1);
+	p.log[2 + n % 8192 * 2] = begin;
+	p.log[3 + n % 8192 * 2] = device_now();
+}
+
+void fk_rows_store(const struct fk_block *b)
+{
+	struct {
+		uint64_t *word, *at;
+	} p;
+
+	memcpy(&p, b->params, sizeof(p));
+	*p.at = device_now();
+	FM_GS_ADD(p.word, 1);
+}

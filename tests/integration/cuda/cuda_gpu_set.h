@@ -106,7 +106,7 @@ static struct fm_gpu_set *make(const char *policy, unsigned slots, int *error)
 	return fm_gpu_set_new(&options, error);
 }
 
-static int add(struct fm_gpu_set *s, unsigned chunks, int priority, const unsigned *after)
+static inline int add(struct fm_gpu_set *s, unsigned chunks, int priority, const unsigned *after)
 {
 	struct fm_gpu_task t = {.size = sizeof(t),
 		.enqueue = enqueue,
@@ -132,7 +132,7 @@ static struct fm_gpu_stats stats(unsigned of)
 	return s;
 }
 
-static CUcontext begin(void)
+static inline CUcontext begin(void)
 {
 	CUcontext ctx;
 

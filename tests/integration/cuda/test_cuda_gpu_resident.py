@@ -109,6 +109,22 @@ def traces_have_what_the_device_has_decided(stack):
         check(all(e["response"] < PATIENCE * 10 ** 9 for e in of if e["event"] == "task_completed"), f"responses: {of}")
 
 
+def what_a_device_is_to_measure_can_be_measured(stack):
+    """The numbers themselves are the fake's."""
+    fermata = world(stack)
+    for mode, numbers in ("decisions 0 3", 3), ("decisions 1 3", 3), ("release 0", 2), ("release 1", 2), ("word", 2), \
+            ("period 1000 50", 3), ("other 1", 3):
+        p = fermata.program([program("cuda_gpu_rows"), *mode.split()])
+        row = p.line("row " + mode.split()[0]).split()
+        check(len(row) == 2 + numbers and all(float(number) >= 0 for number in row[2:]), f"{mode}: {row}")
+        check(p.wait() == 0, f"{mode}: status {p.p.returncode}")
+    for kind in "0", "1", "2":
+        p = fermata.program([program("cuda_gpu_rows"), "hold", kind])
+        p.line("ready")
+        p.p.stdin.close()
+        check(p.wait() == 0, f"hold {kind}: status {p.p.returncode}")
+
+
 if __name__ == "__main__":
     main(
         what_a_program_sees,
@@ -117,4 +133,5 @@ if __name__ == "__main__":
         a_set_stops_with_its_group_and_goes_on,
         suspended_at_random,
         traces_have_what_the_device_has_decided,
+        what_a_device_is_to_measure_can_be_measured,
     )

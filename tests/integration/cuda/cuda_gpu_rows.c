@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What sets of tasks cost that decide on the device, by kernels that note the device's clock. Each
+ * mode prints a line, "row" and numbers in us:
+ *   decisions KIND N   from the end of a chunk to the begin of the next: P50, P99; N tasks on a slot
+ *   release KIND       from the call that releases a job of an idle set to the host's seeing that it
+ *                      has begun: P50, P99
+ *   word               from a store to a task's word to the begin of its job: P50, P99
+ *   period US JOBS     how late jobs begin, the earliest being in time, P50, P99; and P99 of their
+ *                      response times
+ *   other SECONDS      of a program without a set: kernels of 20 us, each waited for, P50, P99, a second
+ * KIND: 0 a set without, 1 with a resident. "hold KIND" has a set that is idle (KIND 2: with a
+ * resident, suspended, and with jobs), says "ready", and ends when its input does.
+ */
+#include "cuda_gpu_set.h"
+
+#define LOG   8192u
+#define ONES  400
+#define CHUNK 10000 /* ns */
+
+static const char text[] =
+	".version 8.0\n.target sm_80\n.address_size 64\n"
+	".visible .entry rows_chunk(.param .u64 log, .param .u64 flag, .param .u64 ns)\n{\n"
+	".reg .pred %p<2>;\n.reg .b64 %rd<11>;\n"
+	"mov.u64 %rd1, %globaltimer;\n"
+	"ld.param.u64 %rd2, [log];\nld.param.u64 %rd3, [flag];\nld.param.u64 %rd4, [ns];\n"
+	"atom.global.add.u64 %rd5, [%rd2], 1;\n"
+	"add.s64 %rd6, %rd5, 1;\nst.volatile.global.u64 [%rd3], %rd6;\n"
+	"and.b64 %rd5, %rd5, 8191;\nshl.b64 %rd7, %rd5, 4;\nadd.s64 %rd8, %rd2, %rd7;\n"
+	"add.s64 %rd10, %rd1, %rd4;\n"
+	"again:\nmov.u64 %rd9, %globaltimer;\nsetp.lt.u64 %p1, %rd9, %rd10;\n@%p1 bra again;\n"
+	"st.global.u64 [%rd8+16], %rd1;\nst.global.u64 [%rd8+24], %rd9;\nret;\n}\n"
+	".visible .entry rows_store(.param .u64 word, .param .u64 at)\n{\n.reg .b64 %rd<4>;\n"
+	"ld.param.u64 %rd1, [word];\nld.param.u64 %rd2, [at];\n"
+	"mov.u64 %rd3, %globaltimer;\nst.global.u64 [%rd2], %rd3;\n"
+	"red.relaxed.sys.global.add.u64 [%rd1], 1;\nret;\n}\n";
+
+static struct {
+	CUfunction chunk, store;
+	CUdeviceptr log, at, flag_at;
+	volatile uint64_t *flag; /* chunks that have begun */
+	CUstream stream;
+	struct {
+		uint64_t n, unused, at[LOG][2];
+	} read;
+} m;
+
+static int launch_chunk(struct CUstream_st *stream, uint64_t ns)
+{
+	void *params[] = {&m.log, &m.flag_at, &ns};
+
+	return cuLaunchKernel(m.chunk, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL) ? -EIO : 0;
+}
+
+static int put_chunk(struct CUstream_st *stream, unsigned chunk, void *ctx)
+{
+	(void)chunk;
+	return launch_chunk(stream, *(const uint64_t *)ctx);
+}
+
+/* Each kernel runs once, so the driver loads nothing later. */
+static void prepare(void)
+{
+	CUmodule module;
+	void *host;
+
+	begin();
+	MUST(!cuModuleLoadData(&module, text));
+	MUST(!cuModuleGetFunction(&m.chunk, module, "rows_chunk"));
+	MUST(!cuModuleGetFunction(&m.store, module, "rows_store"));
+	MUST(!cuMemAlloc_v2(&m.log, sizeof(m.read)) && !cuMemAlloc_v2(&m.at, 16));
+	MUST(!cuMemsetD8_v2(m.log, 0, sizeof(m.read)));
+	MUST(!cuMemHostAlloc(&host, 4096, 2) && !cuMemHostGetDevicePointer_v2(&m.flag_at, host, 0));
+	m.flag = host;
+	MUST(!cuStreamCreate(&m.stream, 1));
+	MUST(!launch_chunk(m.stream, 0) && !cuStreamSynchronize(m.stream));
+	MUST(!cuMemsetD8_v2(m.log, 0, 16));
+	*m.flag = 0;
+}
+
+static void read_log(void)
+{
+	MUST(!cuMemcpyDtoHAsync_v2(&m.read, m.log, sizeof(m.read), m.stream));
+	MUST(!cuStreamSynchronize(m.stream));
+}
+
+static void print_row(const char *name, double *us, unsigned n)
+{
+	qsort(us, n, sizeof(*us), by_time);
+	printf("row %s %.2f %.2f", name, us[n / 2], us[n * 99 / 100]);
+}
+
+static void make_tasks(unsigned n, bool has_resident, uint64_t period, const uint64_t *ns)
+{
+	int error;
+
+	resident = has_resident;
+	set = make("edf", 1, &error);
+	if (!set)
+		die("no set: %d", error);
+	for (unsigned i = 0; i < n; i++) {
+		struct fm_gpu_task t = {.size = sizeof(t),
+			.enqueue = put_chunk,
+			.ctx = (void *)(uintptr_t)ns,
+			.period_ns = period,
+			.deadline_ns = period ? 0 : 1000000 + 37000 * i};
+
+		IS((int)i, fm_gpu_task_add(set, &t));
+	}
+}
+
+static void pause_a_little(unsigned i)
+{
+	usleep(200 + i * 7919 % 300);
+}
+
+static void decisions(bool has_resident, unsigned n)
+{
+	enum { JOBS = 60 };
+	static const uint64_t ns = CHUNK;
+	static double us[LOG];
+	unsigned gaps = 0;
+
+	make_tasks(n, has_resident, 0, &ns);
+	IS(0, fm_gpu_set_start(set));
+	IS(0, fm_gpu_set_suspend(set));
+	for (unsigned i = 0; i < n; i++)
+		IS(0, fm_gpu_release(set, i, JOBS));
+	IS(0, fm_gpu_set_resume(set));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	read_log();
+	MUST(m.read.n >= (uint64_t)n * JOBS);
+	/* The first of each task stand in streams; those behind may wait for the thread. */
+	for (unsigned i = n; i + 1 < n * JOBS && i + 1 < LOG; i++)
+		us[gaps++] = (double)(int64_t)(m.read.at[i + 1][0] - m.read.at[i][1]) / 1e3;
+	print_row("decisions", us, gaps);
+	printf(" %u\n", gaps);
+	fm_gpu_set_free(set);
+}
+
+static void release(bool has_resident)
+{
+	static const uint64_t ns = 0;
+	double us[ONES], from;
+
+	make_tasks(2, has_resident, 0, &ns);
+	IS(0, fm_gpu_set_start(set));
+	for (unsigned i = 0; i < ONES; i++) {
+		uint64_t before = *m.flag;
+
+		pause_a_little(i);
+		from = seconds();
+		IS(0, fm_gpu_release(set, i % 2, 1));
+		while (*m.flag == before)
+			MUST(seconds() - from < 60);
+		us[i] = (seconds() - from) * 1e6;
+	}
+	print_row("release", us, ONES);
+	puts("");
+	fm_gpu_set_free(set);
+}
+
+static void word(void)
+{
+	static const uint64_t ns = 0;
+	uint64_t *word, stored;
+	double us[ONES];
+	void *params[] = {&word, &m.at};
+
+	make_tasks(2, true, 0, &ns);
+	IS(0, fm_gpu_release_word(set, 1, &word));
+	IS(0, fm_gpu_set_start(set));
+	for (unsigned i = 0; i < ONES; i++) {
+		uint64_t before = *m.flag;
+		double from = seconds();
+
+		pause_a_little(i);
+		MUST(!cuLaunchKernel(m.store, 1, 1, 1, 1, 1, 1, 0, m.stream, params, NULL));
+		while (*m.flag == before)
+			MUST(seconds() - from < 60);
+		pause_a_little(i);
+		MUST(!cuMemcpyDtoHAsync_v2(&stored, m.at, 8, m.stream));
+		read_log();
+		us[i] = (double)(int64_t)(m.read.at[before % LOG][0] - stored) / 1e3;
+	}
+	print_row("word", us, ONES);
+	puts("");
+	fm_gpu_set_free(set);
+}
+
+/* The device's clock goes another way than the host's, which periods follow: the straight line
+ * through all begins is taken off. */
+static void period(uint64_t period_ns, unsigned jobs)
+{
+	static const uint64_t ns = 0;
+	static double late[LOG];
+	double n, at = 0, x = 0, slope = 0, square = 0, least = 1e300;
+
+	MUST(jobs > 2 && jobs <= LOG);
+	make_tasks(1, true, period_ns, &ns);
+	IS(0, fm_gpu_set_start(set));
+	while (*m.flag < jobs)
+		usleep(1000);
+	read_log();
+	n = jobs;
+	for (unsigned i = 0; i < jobs; i++) {
+		late[i] = (double)(m.read.at[i][0] - m.read.at[0][0]) - (double)i * (double)period_ns;
+		x += late[i] / n;
+		at += i / n;
+	}
+	for (unsigned i = 0; i < jobs; i++) {
+		slope += (i - at) * (late[i] - x);
+		square += (i - at) * (i - at);
+	}
+	for (unsigned i = 0; i < jobs; i++) {
+		late[i] -= slope / square * i;
+		least = late[i] < least ? late[i] : least;
+	}
+	for (unsigned i = 0; i < jobs; i++)
+		late[i] = (late[i] - least) / 1e3;
+	print_row("period", late, jobs);
+	printf(" %.2f\n", (double)stats(0).response_p99_ns / 1e3);
+	fm_gpu_set_free(set);
+}
+
+static void hold(unsigned kind)
+{
+	static const uint64_t ns = CHUNK;
+	uint64_t *word;
+
+	make_tasks(2, kind > 0, 0, &ns);
+	if (kind)
+		IS(0, fm_gpu_release_word(set, 0, &word));
+	IS(0, fm_gpu_set_start(set));
+	if (kind == 2) {
+		IS(0, fm_gpu_set_suspend(set));
+		IS(0, fm_gpu_release(set, 1, 5));
+	}
+	puts("ready");
+	fflush(stdout);
+	while (getchar() != EOF)
+		;
+	IS(0, fm_gpu_set_resume(set));
+	fm_gpu_set_free(set);
+}
+
+static void other(double for_so_long)
+{
+	static double us[1 << 20];
+	double end = seconds() + for_so_long, from;
+	unsigned n = 0;
+
+	while ((from = seconds()) < end && n < 1 << 20) {
+		MUST(!launch_chunk(m.stream, 20000) && !cuStreamSynchronize(m.stream));
+		us[n++] = (seconds() - from) * 1e6;
+	}
+	print_row("other", us, n);
+	printf(" %.0f\n", n / for_so_long);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 1 ? argv[1] : "";
+	unsigned first = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
+	unsigned second = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+
+	if (cuInit(0))
+		return 77; /* no device */
+	prepare();
+	if (!strcmp(mode, "decisions"))
+		decisions(first, second ? second : 2);
+	else if (!strcmp(mode, "release"))
+		release(first);
+	else if (!strcmp(mode, "word"))
+		word();
+	else if (!strcmp(mode, "period"))
+		period((uint64_t)first * 1000, second);
+	else if (!strcmp(mode, "hold"))
+		hold(first);
+	else if (!strcmp(mode, "other"))
+		other(first);
+	else
+		return 2;
+	return 0;
+}
