@@ -11,7 +11,7 @@
  * It brings news of a task, and decides: so many jobs are released, so many chunks are in its
  * stream, and `what` else. The last that a task's stream does of a chunk is one that says
  * FM_GATES_ENDED. With `to`, which is memory of the host, it copies the words of all tasks there,
- * as they are between two decisions.
+ * and behind them those of the set, as they are between two decisions.
  *
  * With FM_GATES_RESIDE it stays, and decides whenever there is something to decide, until
  *   - the set is parked, or is to be left (FM_GATES_PARK, FM_GATES_LEAVE), or

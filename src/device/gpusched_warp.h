@@ -151,8 +151,10 @@ static inline bool fm_gates_read(struct fm_gs *g, struct fm_gs_task *to)
 		;
 	for (uint32_t i = 0; i < g->n; i++)
 		for (uint32_t at = FM_GS_LANE; at < sizeof(*to) / 8; at += FM_GS_LANES)
-			FM_GATES_SHOW(
-				&((uint64_t *)&to[i])[at], ((const uint64_t *)&g->task[i])[at]);
+			FM_GATES_SHOW(&((uint64_t *)&to[i])[at],
+				FM_GS_PEEK(&((uint64_t *)&g->task[i])[at]));
+	for (uint32_t at = FM_GS_LANE; at < sizeof(*g) / 8; at += FM_GS_LANES)
+		FM_GATES_SHOW(&((uint64_t *)&to[g->n])[at], FM_GS_PEEK(&((uint64_t *)g)[at]));
 	FM_GS_SYNC;
 	FM_GS_ADD(&g->readers, (uint64_t)-1);
 	return fm_gs_leave(g, FM_GS_SAME(FM_GS_LOAD(&g->decided)));
@@ -189,7 +191,8 @@ static inline bool fm_gates_stays(struct fm_gates *s)
 	now = FM_GS_NOW;
 	if (s->looks++ % FM_GATES_LOOKS == 0 && !fm_gates_is_lent(s, now))
 		return false;
-	return s->has_words || g->pending || g->wake < fm_gs_add(now, s->idle);
+	return s->has_words || FM_GS_PEEK(&g->pending) ||
+	       FM_GS_PEEK(&g->wake) < fm_gs_add(now, s->idle);
 }
 
 /* Returns whether it is to decide. */

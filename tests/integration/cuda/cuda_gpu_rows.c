@@ -2,15 +2,14 @@
 /*
  * What sets of tasks cost that decide on the device, by kernels that note the device's clock. Each
  * mode prints a line, "row" and numbers in us:
- *   decisions KIND N   from the end of a chunk to the begin of the next: P50, P99; N tasks on a slot
- *   release KIND       from the call that releases a job of an idle set to the host's seeing that it
- *                      has begun: P50, P99
- *   word               from a store to a task's word to the begin of its job: P50, P99
- *   period US JOBS     how late jobs begin, the earliest being in time, P50, P99; and P99 of their
- *                      response times
- *   other SECONDS      of a program without a set: kernels of 20 us, each waited for, P50, P99, a second
- * KIND: 0 a set without, 1 with a resident. "hold KIND" has a set that is idle (KIND 2: with a
- * resident, suspended, and with jobs), says "ready", and ends when its input does.
+ *   decisions KIND N   from the end of a chunk to the begin of the next: P50, P99; N tasks on a
+ * slot release KIND       from the call that releases a job of an idle set to the host's seeing
+ * that it has begun: P50, P99 word               from a store to a task's word to the begin of its
+ * job: P50, P99 period US JOBS     how late jobs begin, the earliest being in time, P50, P99; and
+ * P99 of their response times other SECONDS      of a program without a set: kernels of 20 us, each
+ * waited for, P50, P99, a second KIND: 0 a set without, 1 with a resident. "hold KIND" has a set
+ * that is idle (KIND 2: with a resident, suspended, and with jobs), says "ready", and ends when its
+ * input does.
  */
 #include "cuda_gpu_set.h"
 
@@ -95,6 +94,7 @@ static void make_tasks(unsigned n, bool has_resident, uint64_t period, const uin
 	int error;
 
 	resident = has_resident;
+	depth = 60; /* so nothing waits for the thread that fills streams */
 	set = make("edf", 1, &error);
 	if (!set)
 		die("no set: %d", error);
@@ -130,8 +130,7 @@ static void decisions(bool has_resident, unsigned n)
 	IS(0, fm_gpu_set_drain(set, PATIENCE));
 	read_log();
 	MUST(m.read.n >= (uint64_t)n * JOBS);
-	/* The first of each task stand in streams; those behind may wait for the thread. */
-	for (unsigned i = n; i + 1 < n * JOBS && i + 1 < LOG; i++)
+	for (unsigned i = 0; i + 1 < n * JOBS && i + 1 < LOG; i++)
 		us[gaps++] = (double)(int64_t)(m.read.at[i + 1][0] - m.read.at[i][1]) / 1e3;
 	print_row("decisions", us, gaps);
 	printf(" %u\n", gaps);
@@ -204,7 +203,8 @@ static void period(uint64_t period_ns, unsigned jobs)
 	read_log();
 	n = jobs;
 	for (unsigned i = 0; i < jobs; i++) {
-		late[i] = (double)(m.read.at[i][0] - m.read.at[0][0]) - (double)i * (double)period_ns;
+		late[i] =
+			(double)(m.read.at[i][0] - m.read.at[0][0]) - (double)i * (double)period_ns;
 		x += late[i] / n;
 		at += i / n;
 	}

@@ -94,12 +94,14 @@ static int enqueue(struct CUstream_st *stream, unsigned chunk, void *ctx)
 /* --- a set --- */
 
 static bool resident; /* is that the kind of the sets that are made? */
+static unsigned depth;
 
 static struct fm_gpu_set *make(const char *policy, unsigned slots, int *error)
 {
 	const struct fm_gpu_set_options options = {.size = sizeof(options),
 		.policy = policy,
 		.slots = slots,
+		.depth = depth,
 		.engine = "gates",
 		.resident = resident};
 

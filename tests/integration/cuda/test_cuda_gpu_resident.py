@@ -47,7 +47,10 @@ def what_a_program_sees(stack):
 
 
 def calls_that_wait_for_the_device(stack):
-    case(world(stack), "waits")
+    fermata = world(stack)
+    case(fermata, "waits")
+    case(fermata, "waits", "--guardian")
+    case(fermata, "waits", "--memory")
 
 
 def each_call_of_the_driver_fails_once(stack):
@@ -63,6 +66,28 @@ def a_set_stops_with_its_group_and_goes_on(stack):
         eventually("the set says that it stands", lambda: queue(fermata, w)["interrupts"] >= n)
         w.stands()
         fermata.cli("resume", str(w.pid))
+    w.advances()
+    w.finish()
+
+
+def a_more_urgent_program_comes_first(stack):
+    fermata = world(stack)
+    w = worker(fermata, "--priority", "1")
+    w.advances()
+    urgent = fermata.cuda_worker("--priority", "5", us=5000)
+    eventually("the set stops", lambda: queue(fermata, w)["interrupts"])
+    urgent.finish()
+    w.advances()
+    w.finish()
+
+
+def the_daemon_dies_while_the_set_stands(stack):
+    fermata = world(stack)
+    w = worker(fermata)
+    w.advances()
+    fermata.cli("suspend", str(w.pid))
+    w.stands()
+    fermata.kill()
     w.advances()
     w.finish()
 
@@ -131,6 +156,8 @@ if __name__ == "__main__":
         calls_that_wait_for_the_device,
         each_call_of_the_driver_fails_once,
         a_set_stops_with_its_group_and_goes_on,
+        a_more_urgent_program_comes_first,
+        the_daemon_dies_while_the_set_stands,
         suspended_at_random,
         traces_have_what_the_device_has_decided,
         what_a_device_is_to_measure_can_be_measured,

@@ -25,6 +25,7 @@ TASKS = 32  # of struct fm_gates_told
 TOLD_DONE, TOLD_DECIDED, TOLD_LEFT, TOLD_UNTIL, TOLD_NOTES = (8 * at for at in (0, 4 * TASKS + 3, 4 * TASKS + 4, 4 * TASKS + 6,
                                                                               4 * TASKS + 7))
 GATE, DONE, WORD = 32, 40, 48  # of struct fm_gs_task
+TURN, READERS, N = 8, 40, 72  # of struct fm_gs
 KICK, ENDED, PARK, RESIDE = 1, 2, 8, 512
 
 
@@ -110,6 +111,10 @@ def test_the_host_reads_between_two_decisions(stack):
     on_device.compare(lines[-1])
     for at in range(0, on_device.task_size, 4):
         check(on_device.memory.get(READ + at, 0) == on_device.memory.get(on_device.tasks + at, 0), f"word {at} of a task")
+    behind = READ + on_device.memory.load(on_device.at + N, 4) * on_device.task_size
+    for at in range(0, on_device.own.start - on_device.at, 4):
+        if at // 8 * 8 not in (TURN, READERS):
+            check(on_device.memory.get(behind + at, 0) == on_device.memory.get(on_device.at + at, 0), f"word {at} of the set")
 
 
 class Resident:

@@ -109,7 +109,8 @@ static void jobs_come_by_word(void **state)
 	assert_int_equal(release_fed(f, 1, 3), 0);
 	UNTIL(told_done(1) == 4);
 	UNTIL(fm_cu_feed_pending(f) == 0);
-	assert_in_range(fm_cu_gates_told(w.gates)->dropped[0], 1, 100 - FM_GS_BACKLOG);
+	assert_in_range(__atomic_load_n(&fm_cu_gates_told(w.gates)->dropped[0], __ATOMIC_SEQ_CST),
+		1, 100 - FM_GS_BACKLOG);
 	end_resident(f);
 }
 

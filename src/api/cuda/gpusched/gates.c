@@ -16,8 +16,7 @@
 struct shared {
 	struct fm_gates_told told;
 	uint64_t word[FM_GATES_TASKS];
-	struct fm_gates head; /* as they were read: */
-	struct fm_gs_task task[];
+	struct fm_gs_task task[]; /* as they were read; behind them the set */
 };
 
 /* The kernel, once for each context, as long as that lives: to unload it would wait for the
@@ -41,8 +40,8 @@ struct fm_cu_gates {
 	CUdeviceptr shared_at, words; /* words: fm_gates, tasks, after */
 	CUstream news, resident, stream[FM_GATES_TASKS];
 	unsigned kind;
-	uint64_t residents; /* launched */
-	uint64_t notes;     /* read */
+	_Atomic uint64_t residents; /* launched */
+	uint64_t notes;             /* read */
 	struct fm_cu_clock clock;
 	uint64_t put[FM_GATES_TASKS]; /* chunks, also those that failed */
 	bool broken[FM_GATES_TASKS];  /* a wait stands there alone */
@@ -184,7 +183,7 @@ static fm_cu_result make_streams(struct fm_cu_gates *g)
 
 static fm_cu_result allocate(struct fm_cu_gates *g, size_t words)
 {
-	size_t size = sizeof(struct shared) + tasks_size(g);
+	size_t size = sizeof(struct shared) + tasks_size(g) + sizeof(struct fm_gs);
 	void *shared = NULL;
 	fm_cu_result rc = g->cu->host_alloc(
 		&shared, size, FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
@@ -459,16 +458,10 @@ const struct fm_gates_told *fm_cu_gates_told(const struct fm_cu_gates *g)
 int fm_cu_gates_read(struct fm_cu_gates *g, struct fm_cu_gates_words *words)
 {
 	CUdeviceptr to = g->shared_at + offsetof(struct shared, task);
-	fm_cu_result rc = launch(g, g->news, to, 0, 0, 0, 0);
-	int mode = fm_cu_enter(g->cu);
 
-	if (!rc)
-		rc = g->cu->copy_to_host(
-			&g->shared->head, g->words, sizeof(g->shared->head), g->news);
-	fm_cu_leave(g->cu, mode);
-	if (rc || await(g, g->news))
+	if (launch(g, g->news, to, 0, 0, 0, 0) || await(g, g->news))
 		return -EIO;
-	words->set = &g->shared->head.g;
+	words->set = (const struct fm_gs *)&g->shared->task[g->n];
 	words->task = g->shared->task;
 	return 0;
 }
@@ -580,11 +573,10 @@ static bool read_note(const struct fm_gates_note *from, uint64_t number, struct 
 	if (__atomic_load_n(&from->number, __ATOMIC_ACQUIRE) != number)
 		return false;
 	to->number = number;
-	to->at = __atomic_load_n(&from->at, __ATOMIC_RELAXED);
-	to->what = __atomic_load_n(&from->what, __ATOMIC_RELAXED);
-	to->b = __atomic_load_n(&from->b, __ATOMIC_RELAXED);
-	to->c = __atomic_load_n(&from->c, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	to->at = __atomic_load_n(&from->at, __ATOMIC_ACQUIRE);
+	to->what = __atomic_load_n(&from->what, __ATOMIC_ACQUIRE);
+	to->b = __atomic_load_n(&from->b, __ATOMIC_ACQUIRE);
+	to->c = __atomic_load_n(&from->c, __ATOMIC_ACQUIRE);
 	return __atomic_load_n(&from->number, __ATOMIC_RELAXED) == number;
 }
 

@@ -80,8 +80,8 @@ int fm_cu_gates_flush(struct fm_cu_gates *g, uint32_t task);
 /* What has been decided. It lasts as long as the set. */
 const struct fm_gates_told *fm_cu_gates_told(const struct fm_cu_gates *g);
 
-/* The words as they are between two decisions; those of the set may be those of the next one. It
- * waits for the device. They last until they are read again. -EIO. */
+/* The words as they are between two decisions. It waits for the device. They last until they are
+ * read again. -EIO. */
 struct fm_cu_gates_words {
 	const struct fm_gs *set;
 	const struct fm_gs_task *task;
