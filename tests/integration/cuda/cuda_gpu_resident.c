@@ -139,6 +139,7 @@ static void calls_that_wait(void)
 		add_to(word, 2, 1);
 		IS(0, fm_gpu_release(set, 0, 1));
 		MUST(!cuMemFree_v2(d));
+		MUST(round & 3 || !cuCtxSynchronize());
 	}
 	IS(0, fm_gpu_set_suspend(set));
 	MUST(!cuMemAlloc_v2(&d, 4096) && !cuMemFree_v2(d));

@@ -23,7 +23,7 @@ static struct {
 } sets = {.lock = PTHREAD_MUTEX_INITIALIZER, .cond = PTHREAD_COND_INITIALIZER};
 FM_LOCK_RANK(sets.lock, CUDA_SETS);
 
-_Atomic unsigned fm_cuda_sets_live;
+_Atomic unsigned fm_cuda_sets_live, fm_cuda_sets_residents;
 static _Atomic unsigned leaving; /* calls between leave and stay */
 
 /* --- the list --- */
@@ -38,6 +38,7 @@ static int enlist(struct fm_cuda_set *d)
 	if (i < SETS) {
 		sets.at[i] = d;
 		atomic_fetch_add(&fm_cuda_sets_live, 1);
+		atomic_fetch_add(&fm_cuda_sets_residents, d->set->resident);
 	}
 	pthread_mutex_unlock(&sets.lock);
 	return i < SETS ? 0 : -E2BIG;
@@ -50,6 +51,7 @@ static void delist(const struct fm_cuda_set *d)
 		if (sets.at[i] == d) {
 			sets.at[i] = NULL;
 			atomic_fetch_sub(&fm_cuda_sets_live, 1);
+			atomic_fetch_sub(&fm_cuda_sets_residents, d->set->resident);
 		}
 	pthread_mutex_unlock(&sets.lock);
 }
@@ -430,6 +432,7 @@ void fm_cuda_sets_fork_child(void)
 	sets.cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
 	memset(sets.at, 0, sizeof(sets.at));
 	atomic_store(&fm_cuda_sets_live, 0);
+	atomic_store(&fm_cuda_sets_residents, 0);
 	atomic_store(&leaving, 0);
 	fm_cu_gates_fork_child();
 }

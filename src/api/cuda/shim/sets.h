@@ -47,6 +47,17 @@ static inline bool fm_cuda_sets_own(CUstream stream)
  * nothing stands in the streams of sets, and keeps it so. */
 void fm_cuda_sets_leave(void);
 void fm_cuda_sets_stay(void);
+/* The same around a call that waits for a whole context, where sets reside: with those it would
+ * wait for ever. Returns whether fm_cuda_sets_stay() is to follow. */
+extern _Atomic unsigned fm_cuda_sets_residents __attribute__((visibility("hidden")));
+static inline bool fm_cuda_sets_leave_residents(void)
+{
+	if (__builtin_expect(
+		    !atomic_load_explicit(&fm_cuda_sets_residents, memory_order_relaxed), 1))
+		return false;
+	fm_cuda_sets_leave();
+	return true;
+}
 
 /* Channels that sets have, whether or not they have work. */
 unsigned fm_cuda_sets_channels(void);

@@ -290,15 +290,21 @@ fm_cu_result cuGreenCtxRecordEvent(CUgreenCtx ctx, CUevent event)
                                                                       \
 		return query_end(w, NEXT(symbol, CALL_ARGS(params))); \
 	}
-#define SYNC_CONTEXT(symbol, per_thread, params, ctx)                     \
-	fm_cu_result symbol CALL_PARAMS(params)                           \
-	{                                                                 \
-		struct ctx_wait w;                                        \
-                                                                          \
-		if (FM_UNLIKELY(fm_cuda_enqueue_refuses()))               \
-			return FM_CU_ERROR_NOT_PERMITTED;                 \
-		ctx_wait_begin(&w, ctx);                                  \
-		return ctx_wait_end(&w, NEXT(symbol, CALL_ARGS(params))); \
+#define SYNC_CONTEXT(symbol, per_thread, params, ctx)       \
+	fm_cu_result symbol CALL_PARAMS(params)             \
+	{                                                   \
+		struct ctx_wait w;                          \
+		fm_cu_result rc;                            \
+		bool left;                                  \
+                                                            \
+		if (FM_UNLIKELY(fm_cuda_enqueue_refuses())) \
+			return FM_CU_ERROR_NOT_PERMITTED;   \
+		left = fm_cuda_sets_leave_residents();      \
+		ctx_wait_begin(&w, ctx);                    \
+		rc = NEXT(symbol, CALL_ARGS(params));       \
+		if (FM_UNLIKELY(left))                      \
+			fm_cuda_sets_stay();                \
+		return ctx_wait_end(&w, rc);                \
 	}
 #define SYNC_EVENT(symbol, per_thread, params, event)       \
 	fm_cu_result symbol CALL_PARAMS(params)             \
