@@ -77,6 +77,28 @@ static void look_at_globals(const uint8_t *data, size_t size, unsigned sm)
 	must(!known || bytes == all);
 }
 
+/* Likewise killed: all kernels, one after the other. */
+static void look_at_kills(const uint8_t *data, size_t size, unsigned sm, const struct fm_image *is)
+{
+	for (unsigned n = 0; n < is->n && n < 4; n++) {
+		const struct fm_image_wishes wishes = {.kill = is->kernel[n].name};
+		struct fm_image image;
+
+		fm_image_rewrite_as(data, size, sm, &wishes, &image);
+		look(&image);
+		must(image.why == is->why && image.n == is->n && image.size >= is->size);
+		for (unsigned i = 0; i < image.n; i++) {
+			const struct fm_kernel *k = &image.kernel[i];
+
+			must(k->kill < FM_KILL_WHYS && fm_kill_reason(k->kill)[0] != '?');
+			must((k->kill == FM_KILL_ABLE) == (k->n_kills > 0));
+			must(k->kill == FM_KILL_ABLE || !k->bases);
+			must(image.text || k->kill <= FM_KILL_CODE);
+		}
+		fm_image_free(&image);
+	}
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const unsigned devices[] = {90, 80, 86, 87, 89, 100, 75};
@@ -91,6 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	look(&image);
 	look_at_loops(data + 1, size - 1, sm, &image);
 	look_at_globals(data + 1, size - 1, sm);
+	look_at_kills(data + 1, size - 1, sm, &image);
 	if (!image.why) {
 		fm_image_rewrite(image.data, image.size, sm, &again);
 		look(&again);

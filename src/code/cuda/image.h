@@ -78,10 +78,34 @@ enum fm_loop_why {
 	FM_LOOP_WHYS
 };
 
+/* Can a kernel be ended in its middle by whole blocks, which then run again from their beginning,
+ * if that was asked for? If not, why not. */
+enum fm_kill_why {
+	FM_KILL_UNASKED,
+	FM_KILL_ABLE,
+	FM_KILL_CODE,     /* it is machine code */
+	FM_KILL_LOOPS,    /* it stops exactly (FM_LOOP_POLLED) */
+	FM_KILL_GRID,     /* its blocks run all or none */
+	FM_KILL_OVERLAPS, /* other kernels may begin before it has ended */
+	FM_KILL_NONE,     /* it has no loop */
+	FM_KILL_ATOMICS,
+	FM_KILL_ORDERED,  /* fences, or accesses that others may wait for */
+	FM_KILL_ASYNC,    /* copies that are not over when a thread ends */
+	FM_KILL_BARRIERS, /* of some threads of a block, or where threads have gone apart */
+	FM_KILL_UNEVEN,   /* its threads need each other, and go apart in each of its loops */
+	FM_KILL_DYNAMIC,  /* addresses or branches follow from what memory holds */
+	FM_KILL_APPROX,   /* it does not leave the same bits each time */
+	FM_KILL_ADDRESS,  /* an address is not a parameter with something added */
+	FM_KILL_LARGE,
+	FM_KILL_TEXT, /* something in it is not understood */
+	FM_KILL_WHYS
+};
+
 /* In a word or two, for people. */
 const char *fm_image_reason(enum fm_image_why why);
 const char *fm_kernel_reason(enum fm_kernel_why why);
 const char *fm_loop_reason(enum fm_loop_why why);
+const char *fm_kill_reason(enum fm_kill_why why);
 
 /* Traits of a kernel that decide how it may be stopped. */
 enum {
@@ -111,6 +135,10 @@ enum fm_guard_mode {
 /* The mode for a first launch of a kernel with these traits. Cooperative launches are
  * FM_GUARD_GRID, too: that is known from the launch, not from the image. */
 enum fm_guard_mode fm_kernel_mode(unsigned traits);
+
+/* Of the number of a launch whose blocks may be ended in their middle. It is in the highest bit of
+ * the third parameter. */
+#define FM_GUARD_KILL (UINT64_C(1) << 61)
 
 /* The parameters, behind the kernel's own, eight bytes each. */
 #define FM_GUARD_PARAMS 3
@@ -144,6 +172,11 @@ struct fm_kernel {
 	enum fm_loop_why loops;
 	uint16_t n_loops;    /* branches at which it can be left */
 	uint16_t save_bytes; /* that are saved of a thread, at most; plus FM_LOOP_STATE */
+	enum fm_kill_why kill;
+	uint16_t n_kills; /* branches at which its blocks can end */
+	/* Words of 8 bytes of its parameters that are nothing but addresses, if it can be killed:
+	 * where they point elsewhere, it does the same there. */
+	uint64_t bases;
 	/* The guardian waits until the work in front of the launch in its stream has ended, so the
 	 * launch may be a programmatic one (CUDA C++ Programming Guide, "Programmatic Dependent
 	 * Launch"). Not in kernels that wait themselves. */
@@ -171,6 +204,13 @@ enum fm_image_why fm_image_rewrite(
  * colons; NULL: none) can be left in the middle of a loop, if that is possible (ptx_loop.h). */
 enum fm_image_why fm_image_rewrite_loops(
 	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out);
+/* The same. And the kernels of these names, separated by colons, can be killed, if that is possible
+ * (ptx_kill.h). What can be left in a loop is not. */
+struct fm_image_wishes {
+	const char *loops, *kill; /* NULL: none */
+};
+enum fm_image_why fm_image_rewrite_as(const void *image, size_t size, unsigned sm,
+	const struct fm_image_wishes *wishes, struct fm_image *out);
 void fm_image_free(struct fm_image *image);
 
 /*
@@ -180,8 +220,9 @@ void fm_image_free(struct fm_image *image);
  */
 bool fm_image_globals(const void *image, size_t size, unsigned sm, bool unpack, uint64_t *bytes);
 
-/* Does a pattern of such a list match? */
+/* Does a pattern of such a list match? Is the name itself one of such a list? */
 bool fm_listed(const char *list, const char *name);
+bool fm_named(const char *list, const char *name);
 
 /* The part of an image that determines the result on this device: the whole image; for a fatbin,
  * the entry that is used. */

@@ -13,9 +13,10 @@
 
 /* The approximate length, in instructions, of an access to memory, and of an operation with several
  * steps. */
-#define WEIGHT_LOAD  128
-#define WEIGHT_STORE 32
-#define WEIGHT_LONG  16
+#define WEIGHT_LOAD   128
+#define WEIGHT_STORE  32
+#define WEIGHT_LONG   16
+#define WEIGHT_SHARED 8 /* within the multiprocessor, barriers included */
 
 /* Registers that were declared together: %r<100>, or a single one. */
 struct family {
@@ -39,6 +40,7 @@ struct reader {
 	struct label *label;
 	uint32_t n_labels, room_labels;
 	enum fm_loop_why why;
+	bool any; /* fm_ptx_code_read_any() */
 };
 
 static bool is_word(char c)
@@ -263,6 +265,23 @@ static bool has(const char *s, size_t len, const char *part)
 	return memmem(s, len, part, strlen(part));
 }
 
+/* Of threads together: what it is where that does not matter. False: it does. */
+static bool classify_any(const char *op, size_t root, size_t len, unsigned *what)
+{
+	static const char *const gives[] = {"shfl", "vote", "match", "activemask", "redux", "elect",
+		"mma", "ldmatrix", "movmatrix"};
+
+	*what = TOGETHER;
+	if (listed(gives, FM_ARRAY_LEN(gives), op, root) ||
+		((is(op, root, "bar") || is(op, root, "barrier")) && has(op, len, ".red")))
+		*what |= DEST;
+	else if (is(op, root, "stmatrix"))
+		*what |= STORES;
+	else
+		return is(op, root, "bar") || is(op, root, "barrier");
+	return true;
+}
+
 static bool classify(struct reader *r, const char *op, size_t len, unsigned *what)
 {
 	const char *dot = memchr(op, '.', len);
@@ -273,10 +292,11 @@ static bool classify(struct reader *r, const char *op, size_t len, unsigned *wha
 		if (is(op, root, known[i].name)) {
 			*what = known[i].what;
 			if (*what & TOGETHER)
-				return fails(r, FM_LOOP_TOGETHER);
-			if (has(op, len, ".shared"))
+				return (r->any && classify_any(op, root, len, what)) ||
+				       fails(r, FM_LOOP_TOGETHER);
+			if (has(op, len, ".shared") && !r->any)
 				return fails(r, FM_LOOP_SHARED);
-			if (has(op, len, ".local"))
+			if (has(op, len, ".local") && !r->any)
 				return fails(r, FM_LOOP_LOCAL);
 			/* An address that may differ in another launch. */
 			if (is(op, root, "cvta") && has(op, len, ".param"))
@@ -288,6 +308,8 @@ static bool classify(struct reader *r, const char *op, size_t len, unsigned *wha
 
 static uint16_t weight(const char *op, size_t len, unsigned what)
 {
+	if (what & TOGETHER || has(op, len, ".shared"))
+		return WEIGHT_SHARED;
 	if (what & LOADS)
 		return has(op, len, ".param") || has(op, len, ".const") ? 1 : WEIGHT_LOAD;
 	if (what & STORES)
@@ -297,18 +319,18 @@ static uint16_t weight(const char *op, size_t len, unsigned what)
 
 /* --- instructions --- */
 
-static bool add_operand(struct reader *r, uint32_t reg, bool writes)
+static bool add_operand(struct reader *r, uint32_t reg, bool dest, bool writes)
 {
 	struct fm_ptx_code *c = r->code;
 
 	if (c->n_operands == OPERANDS_MAX || !ROOM(r, c, operand))
 		return fails(r, FM_LOOP_LARGE);
-	c->operand[c->n_operands++] = (struct fm_ptx_operand){reg, writes};
+	c->operand[c->n_operands++] = (struct fm_ptx_operand){reg, dest, writes};
 	return true;
 }
 
 /* A word among the operands: a register, or something that does not matter. */
-static bool operand(struct reader *r, bool writes)
+static bool operand(struct reader *r, bool dest, bool writes)
 {
 	size_t at;
 	uint32_t len = word(r, &at), reg;
@@ -318,7 +340,7 @@ static bool operand(struct reader *r, bool writes)
 		return true;
 	reg = find_reg(r, s, len);
 	if (reg != FM_PTX_NONE)
-		return add_operand(r, reg, writes);
+		return add_operand(r, reg, dest, writes);
 	if (*s != '%' || listed(special, FM_ARRAY_LEN(special), s, len))
 		return true;
 	return fails(
@@ -326,8 +348,8 @@ static bool operand(struct reader *r, bool writes)
 }
 
 /* Reads the operands, up to behind the `;`. dest: the first one is written, unless it is an
- * address. */
-static bool operands(struct reader *r, bool dest)
+ * address. always: whatever the guard. */
+static bool operands(struct reader *r, bool dest, bool always)
 {
 	unsigned first = 0, address = 0, vector = 0;
 
@@ -339,7 +361,9 @@ static bool operands(struct reader *r, bool dest)
 			return fails(r, FM_LOOP_TEXT);
 		c = r->s[r->at];
 		if (is_word(c)) {
-			if (!operand(r, dest && !first && !address))
+			bool gives = dest && !first && !address;
+
+			if (!operand(r, gives, gives && always))
 				return false;
 			continue;
 		}
@@ -381,7 +405,7 @@ static bool guard(struct reader *r, struct fm_ptx_insn *insn)
 	insn->guard = find_reg(r, r->s + at, len);
 	if (insn->guard == FM_PTX_NONE || r->code->reg[insn->guard].type != FM_PTX_PRED)
 		return fails(r, FM_LOOP_TEXT);
-	return add_operand(r, insn->guard, false);
+	return add_operand(r, insn->guard, false, false);
 }
 
 static bool instruction(struct reader *r)
@@ -402,9 +426,11 @@ static bool instruction(struct reader *r)
 		r->at++;
 	if (!classify(r, r->s + from, r->at - from, &what))
 		return false;
+	insn.op = from;
+	insn.op_len = (uint32_t)(r->at - from);
 	insn.weight = weight(r->s + from, r->at - from, what);
 	if (what & FLOW ? !flow(r, &insn, r->s + from, r->at - from)
-			: !operands(r, what & DEST && insn.guard == FM_PTX_NONE))
+			: !operands(r, what & DEST, insn.guard == FM_PTX_NONE))
 		return false;
 	insn.end = r->at;
 	if (!ROOM(r, c, insn))
@@ -436,13 +462,14 @@ static bool directive(struct reader *r)
 	len = word(r, &at);
 	if (is(r->s + at, len, "reg"))
 		return declare(r);
-	if (is(r->s + at, len, "shared"))
+	if (is(r->s + at, len, "shared") && !r->any)
 		return fails(r, FM_LOOP_SHARED);
-	if (is(r->s + at, len, "local"))
+	if (is(r->s + at, len, "local") && !r->any)
 		return fails(r, FM_LOOP_LOCAL);
 	if (is(r->s + at, len, "loc")) /* ends with its line */
 		end = memchr(r->s + r->at, '\n', r->end - r->at);
-	else if (is(r->s + at, len, "pragma"))
+	else if (is(r->s + at, len, "pragma") || is(r->s + at, len, "shared") ||
+		 is(r->s + at, len, "local"))
 		end = memchr(r->s + r->at, ';', r->end - r->at);
 	else
 		return fails(r, FM_LOOP_TEXT);
@@ -522,7 +549,7 @@ static bool find_targets(struct reader *r)
 		/* After a warp was left, some threads may be one round of a loop ahead of others.
 		 * Branches that lead back are rewritten, and do not claim that all threads agree.
 		 */
-		if (insn->uniform && insn->target > i)
+		if (insn->uniform && insn->target > i && !r->any)
 			return fails(r, FM_LOOP_TEXT);
 	}
 	return true;
@@ -541,8 +568,8 @@ static void read_all(struct reader *r)
 		c->insn[c->n_insns] = (struct fm_ptx_insn){.at = r->end, .operand = c->n_operands};
 }
 
-enum fm_loop_why fm_ptx_code_read(
-	const struct fm_ptx *p, const struct fm_ptx_kernel *k, struct fm_ptx_code *out)
+static enum fm_loop_why code_read(
+	const struct fm_ptx *p, const struct fm_ptx_kernel *k, bool any, struct fm_ptx_code *out)
 {
 	struct reader *r = calloc(1, sizeof(*r));
 	enum fm_loop_why why;
@@ -555,11 +582,24 @@ enum fm_loop_why fm_ptx_code_read(
 	r->end = k->body_end;
 	r->code = out;
 	r->why = FM_LOOP_POLLED;
+	r->any = any;
 	read_all(r);
 	why = r->why;
 	free(r->label);
 	free(r);
 	return why;
+}
+
+enum fm_loop_why fm_ptx_code_read(
+	const struct fm_ptx *p, const struct fm_ptx_kernel *k, struct fm_ptx_code *out)
+{
+	return code_read(p, k, false, out);
+}
+
+enum fm_loop_why fm_ptx_code_read_any(
+	const struct fm_ptx *p, const struct fm_ptx_kernel *k, struct fm_ptx_code *out)
+{
+	return code_read(p, k, true, out);
 }
 
 void fm_ptx_code_free(struct fm_ptx_code *c)

@@ -23,7 +23,9 @@ struct fm_ptx_reg {
 enum fm_ptx_flow { FM_PTX_ON, FM_PTX_BRANCH, FM_PTX_END };
 
 struct fm_ptx_insn {
-	size_t at, end;   /* from its guard to behind the `;` */
+	size_t at, end; /* from its guard to behind the `;` */
+	size_t op;      /* its operation, with all its parts */
+	uint32_t op_len;
 	uint32_t operand; /* its first register; they end where the next instruction's begin */
 	uint32_t guard;   /* register, or FM_PTX_NONE */
 	uint32_t target; /* of a branch: the target instruction, which may be one behind the last */
@@ -37,7 +39,8 @@ struct fm_ptx_insn {
 
 /* A register of an instruction. */
 struct fm_ptx_operand {
-	uint32_t reg : 31;
+	uint32_t reg : 30;
+	uint32_t dest : 1;   /* it is what the instruction gives */
 	uint32_t writes : 1; /* and does not read; in any case, whatever the guard */
 };
 
@@ -52,6 +55,10 @@ struct fm_ptx_code {
 /* Reads the body of a kernel of p, whose text has no comments. FM_LOOP_POLLED: it is understood.
  * The caller frees the result in any case. */
 enum fm_loop_why fm_ptx_code_read(
+	const struct fm_ptx *p, const struct fm_ptx_kernel *k, struct fm_ptx_code *out);
+/* The same, for a kernel of which no thread goes on later: its threads may wait for each other,
+ * exchange values, and have shared and local memory. */
+enum fm_loop_why fm_ptx_code_read_any(
 	const struct fm_ptx *p, const struct fm_ptx_kernel *k, struct fm_ptx_code *out);
 void fm_ptx_code_free(struct fm_ptx_code *c);
 

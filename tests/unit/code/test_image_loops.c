@@ -323,8 +323,10 @@ static void cached(void **state)
 	fm_image_free(&got);
 	fm_image_free(&made);
 	for (unsigned i = 0; i < 3; i++)
-		assert_true(fm_cache_key(text, strlen(text), 90, lists[i], key[i]));
-	assert_true(fm_cache_key(text, strlen(text), 90, "k", key[3]));
+		assert_true(fm_cache_key(text, strlen(text), 90,
+			&(struct fm_image_wishes){.loops = lists[i]}, key[i]));
+	assert_true(fm_cache_key(
+		text, strlen(text), 90, &(struct fm_image_wishes){.loops = "k"}, key[3]));
 	assert_memory_equal(key[1], key[3], sizeof(key[1]));
 	assert_memory_not_equal(key[0], key[1], sizeof(key[1]));
 	assert_memory_not_equal(key[1], key[2], sizeof(key[1]));

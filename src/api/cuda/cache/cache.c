@@ -2,6 +2,7 @@
 #include "cache.h"
 #include "base/cleanup.h"
 #include "base/lanes.h"
+#include "code/cuda/pass/ptx_kill.h"
 #include "code/cuda/pass/ptx_loop.h"
 #include "device/guardian.h"
 #include "pack.h"
@@ -23,11 +24,24 @@ static void hash_guardians(void)
 	fm_hash_end(&h, guardians);
 }
 
-bool fm_cache_key(
-	const void *image, size_t size, unsigned sm, const char *loops, uint8_t key[FM_HASH_BYTES])
+/* A list, and the text that it leads to. */
+static void add_list(struct fm_hash *h, const char *list, const char *const *text)
+{
+	if (!list)
+		return;
+	fm_hash_add(h, list, strlen(list));
+	for (unsigned i = 0; text[i]; i++)
+		fm_hash_add(h, text[i], strlen(text[i]));
+}
+
+bool fm_cache_key(const void *image, size_t size, unsigned sm, const struct fm_image_wishes *wishes,
+	uint8_t key[FM_HASH_BYTES])
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	uint64_t numbers[3] = {FM_PACK_VERSION, sm, loops ? strlen(loops) + 1 : 0};
+	static const struct fm_image_wishes none;
+	const struct fm_image_wishes *w = wishes ? wishes : &none;
+	uint64_t numbers[4] = {FM_PACK_VERSION, sm, w->loops ? strlen(w->loops) + 1 : 0,
+		w->kill ? strlen(w->kill) + 1 : 0};
 	uint8_t of_part[FM_HASH_BYTES];
 	struct fm_hash h;
 	const void *part;
@@ -39,10 +53,8 @@ bool fm_cache_key(
 	fm_hash_begin(&h);
 	fm_hash_add(&h, numbers, sizeof(numbers));
 	fm_hash_add(&h, guardians, sizeof(guardians));
-	if (loops)
-		fm_hash_add(&h, loops, strlen(loops));
-	for (unsigned i = 0; loops && fm_ptx_loop_text[i]; i++)
-		fm_hash_add(&h, fm_ptx_loop_text[i], strlen(fm_ptx_loop_text[i]));
+	add_list(&h, w->loops, fm_ptx_loop_text);
+	add_list(&h, w->kill, fm_ptx_kill_text);
 	fm_lanes_hash(part, n, of_part);
 	fm_hash_add(&h, of_part, sizeof(of_part));
 	fm_hash_end(&h, key);
@@ -82,15 +94,17 @@ int fm_cache_put(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], const str
 }
 
 enum fm_image_why fm_cache_rewrite(struct fm_cache *c, const void *image, size_t size, unsigned sm,
-	const char *loops, struct fm_image *out)
+	const struct fm_image_wishes *wishes, struct fm_image *out)
 {
+	static const struct fm_image_wishes none;
 	uint8_t key[FM_HASH_BYTES];
 
-	if (!c || !fm_cache_key(image, size, sm, loops, key))
-		return fm_image_rewrite_loops(image, size, sm, loops, out);
+	wishes = wishes ? wishes : &none;
+	if (!c || !fm_cache_key(image, size, sm, wishes, key))
+		return fm_image_rewrite_as(image, size, sm, wishes, out);
 	if (!fm_cache_get(c, key, out))
 		return FM_IMAGE_OK;
-	if (!fm_image_rewrite_loops(image, size, sm, loops, out))
+	if (!fm_image_rewrite_as(image, size, sm, wishes, out))
 		fm_cache_put(c, key, out);
 	return out->why;
 }

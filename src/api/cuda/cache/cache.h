@@ -16,9 +16,9 @@
 int fm_cache_open(struct fm_cache *c, const char *dir, uint64_t max);
 
 /* What an image is found by: the bytes that matter on this device, and what would be made of them.
- * False: nothing would be. */
-bool fm_cache_key(
-	const void *image, size_t size, unsigned sm, const char *loops, uint8_t key[FM_HASH_BYTES]);
+ * False: nothing would be. wishes: NULL for none. */
+bool fm_cache_key(const void *image, size_t size, unsigned sm, const struct fm_image_wishes *wishes,
+	uint8_t key[FM_HASH_BYTES]);
 
 /* -ENOENT; -EBADMSG: there was one that is not to be believed, and which is gone now; or other
  * errors. Threads may use one cache at once. */
@@ -28,6 +28,6 @@ int fm_cache_get(struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], struct fm
 int fm_cache_put(
 	struct fm_cache *c, const uint8_t key[FM_HASH_BYTES], const struct fm_image *image);
 
-/* fm_image_rewrite_loops by way of the cache, which may be NULL. */
+/* fm_image_rewrite_as by way of the cache, which may be NULL. */
 enum fm_image_why fm_cache_rewrite(struct fm_cache *c, const void *image, size_t size, unsigned sm,
-	const char *loops, struct fm_image *out);
+	const struct fm_image_wishes *wishes, struct fm_image *out);

@@ -8,9 +8,9 @@
  */
 #define TAIL 24
 /* why, traits, parameters, bytes of them, where ours begin, registers before and after, loops: why
- * not, how many, bytes that are kept; early; length of the name; then the name, then place and size
- * of each parameter. */
-#define KERNEL 26
+ * not, how many, bytes that are kept; early; kills: why not, how many, bases; length of the name;
+ * then the name, then place and size of each parameter. */
+#define KERNEL 38
 
 static void put32(struct fm_buf *out, uint32_t v)
 {
@@ -38,6 +38,9 @@ static void pack_kernel(const struct fm_kernel *k, struct fm_buf *out)
 	put16(out, k->n_loops);
 	put16(out, k->save_bytes);
 	put16(out, k->early);
+	put16(out, (uint16_t)k->kill);
+	put16(out, k->n_kills);
+	fm_buf_add(out, &k->bases, sizeof(k->bases));
 	put32(out, (uint32_t)name);
 	fm_buf_add(out, k->name, name);
 	for (unsigned i = 0; i < n; i++) {
@@ -94,11 +97,15 @@ static int unpack_kernel(struct reader *r, struct fm_kernel *k)
 	k->n_loops = fm_get16(p + 16);
 	k->save_bytes = fm_get16(p + 18);
 	k->early = fm_get16(p + 20);
-	len = fm_get32(p + 22);
+	k->kill = fm_get16(p + 22);
+	k->n_kills = fm_get16(p + 24);
+	k->bases = fm_get64(p + 26);
+	len = fm_get32(p + 34);
 	name = take(r, len);
 	params = name ? take(r, (uint64_t)k->n_params * 4) : NULL;
 	if (!params || k->why >= FM_KERNEL_WHYS || k->loops >= FM_LOOP_WHYS ||
-		k->traits >> FM_KERNEL_TRAITS || fm_get16(p + 20) > 1 || memchr(name, 0, len))
+		k->kill >= FM_KILL_WHYS || k->traits >> FM_KERNEL_TRAITS || fm_get16(p + 20) > 1 ||
+		memchr(name, 0, len))
 		return -EBADMSG;
 	k->name = strndup((const char *)name, len);
 	k->params = calloc(k->n_params + 1u, sizeof(*k->params));

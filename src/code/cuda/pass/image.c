@@ -52,6 +52,26 @@ static const char *const loop_reasons[FM_LOOP_WHYS] = {
 	[FM_LOOP_TEXT] = "not understood",
 };
 
+static const char *const kill_reasons[FM_KILL_WHYS] = {
+	[FM_KILL_UNASKED] = "not asked for",
+	[FM_KILL_ABLE] = "able",
+	[FM_KILL_CODE] = "machine code",
+	[FM_KILL_LOOPS] = "stops in its loops",
+	[FM_KILL_GRID] = "all blocks or none",
+	[FM_KILL_OVERLAPS] = "others may begin early",
+	[FM_KILL_NONE] = "no loop",
+	[FM_KILL_ATOMICS] = "atomics",
+	[FM_KILL_ORDERED] = "fences",
+	[FM_KILL_ASYNC] = "asynchronous copies",
+	[FM_KILL_BARRIERS] = "barriers of some threads",
+	[FM_KILL_UNEVEN] = "threads part in its loops",
+	[FM_KILL_DYNAMIC] = "addresses from memory",
+	[FM_KILL_APPROX] = "not the same each time",
+	[FM_KILL_ADDRESS] = "unknown addresses",
+	[FM_KILL_LARGE] = "too large",
+	[FM_KILL_TEXT] = "not understood",
+};
+
 const struct fm_trait fm_kernel_trait[FM_KERNEL_TRAITS] = {
 	{"cluster", true,
 		"blocks of a cluster read each other's shared memory, and wait for each other"},
@@ -76,6 +96,11 @@ const char *fm_loop_reason(enum fm_loop_why why)
 	return (unsigned)why < FM_LOOP_WHYS ? loop_reasons[why] : "?";
 }
 
+const char *fm_kill_reason(enum fm_kill_why why)
+{
+	return (unsigned)why < FM_KILL_WHYS ? kill_reasons[why] : "?";
+}
+
 /* The longest pattern; the rest of a longer one is ignored. */
 #define PATTERN_MAX 256
 
@@ -97,6 +122,20 @@ bool fm_listed(const char *list, const char *name)
 	return false;
 }
 
+bool fm_named(const char *list, const char *name)
+{
+	size_t len = strlen(name);
+
+	while (list && *list) {
+		size_t n = strcspn(list, ":");
+
+		if (n == len && !memcmp(list, name, n))
+			return true;
+		list += n + (list[n] != '\0');
+	}
+	return false;
+}
+
 enum fm_guard_mode fm_kernel_mode(unsigned traits)
 {
 	for (unsigned i = 0; i < FM_KERNEL_TRAITS; i++)
@@ -105,53 +144,67 @@ enum fm_guard_mode fm_kernel_mode(unsigned traits)
 	return FM_GUARD_BLOCK;
 }
 
-/* No kernel of machine code can be left in a loop. */
+/* No kernel of machine code can be left in a loop, or killed. */
 static enum fm_image_why rewrite_code(
-	const void *image, size_t size, const char *loops, struct fm_image *out)
+	const void *image, size_t size, const struct fm_image_wishes *wishes, struct fm_image *out)
 {
 	enum fm_image_why why = fm_cubin_rewrite(image, size, out);
 
-	for (unsigned i = 0; loops && i < out->n; i++)
-		if (!out->kernel[i].why && fm_listed(loops, out->kernel[i].name))
-			out->kernel[i].loops = FM_LOOP_CODE;
+	for (unsigned i = 0; i < out->n; i++) {
+		struct fm_kernel *k = &out->kernel[i];
+
+		if (!k->why && fm_listed(wishes->loops, k->name))
+			k->loops = FM_LOOP_CODE;
+		if (!k->why && fm_named(wishes->kill, k->name))
+			k->kill = FM_KILL_CODE;
+	}
 	return why;
 }
 
-static enum fm_image_why rewrite_plain(
-	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out)
+static enum fm_image_why rewrite_plain(const void *image, size_t size, unsigned sm,
+	const struct fm_image_wishes *wishes, struct fm_image *out)
 {
 	if (size >= SELFMAG && !memcmp(image, ELFMAG, SELFMAG))
-		return rewrite_code(image, size, loops, out);
+		return rewrite_code(image, size, wishes, out);
 	if (fm_is_ptx(image, size))
-		return fm_ptx_rewrite(image, size, sm, loops, out);
+		return fm_ptx_rewrite(image, size, sm, wishes, out);
 	return FM_IMAGE_FOREIGN;
 }
 
-static enum fm_image_why rewrite_fatbin(
-	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out)
+static enum fm_image_why rewrite_fatbin(const void *image, size_t size, unsigned sm,
+	const struct fm_image_wishes *wishes, struct fm_image *out)
 {
 	struct fm_fatbin_pick pick;
 	enum fm_image_why why = fm_fatbin_pick(image, size, sm, &pick);
 
 	out->sm = pick.sm;
 	if (!why)
-		why = pick.text ? fm_ptx_rewrite((const char *)pick.data, pick.size, sm, loops, out)
-				: rewrite_code(pick.data, pick.size, loops, out);
+		why = pick.text
+			      ? fm_ptx_rewrite((const char *)pick.data, pick.size, sm, wishes, out)
+			      : rewrite_code(pick.data, pick.size, wishes, out);
 	free(pick.unpacked);
 	return why;
 }
 
-enum fm_image_why fm_image_rewrite_loops(
-	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out)
+enum fm_image_why fm_image_rewrite_as(const void *image, size_t size, unsigned sm,
+	const struct fm_image_wishes *wishes, struct fm_image *out)
 {
 	*out = (struct fm_image){0};
 	if (size > FM_IMAGE_MAX)
 		out->why = FM_IMAGE_LARGE;
 	else if (fm_is_fatbin(image, size))
-		out->why = rewrite_fatbin(image, size, sm, loops, out);
+		out->why = rewrite_fatbin(image, size, sm, wishes, out);
 	else
-		out->why = rewrite_plain(image, size, sm, loops, out);
+		out->why = rewrite_plain(image, size, sm, wishes, out);
 	return out->why;
+}
+
+enum fm_image_why fm_image_rewrite_loops(
+	const void *image, size_t size, unsigned sm, const char *loops, struct fm_image *out)
+{
+	const struct fm_image_wishes wishes = {.loops = loops};
+
+	return fm_image_rewrite_as(image, size, sm, &wishes, out);
 }
 
 enum fm_image_why fm_image_rewrite(

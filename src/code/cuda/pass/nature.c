@@ -319,7 +319,7 @@ static bool has_odd_names(const char *s, const char *end)
 	return false;
 }
 
-static int look_at_all(const struct fm_ptx *p, const struct fm_ptx_kernel *k, unsigned *is)
+int fm_ptx_nature(const struct fm_ptx *p, const struct fm_ptx_kernel *k, unsigned *is)
 {
 	struct body b = {.p = p, .k = k};
 	struct fm_ptx_statement st;
@@ -365,7 +365,7 @@ int fm_ptx_natures(const char *text, size_t size, struct fm_natures *out)
 	for (unsigned i = 0; i < p.n && !rc; i++) {
 		struct fm_nature *k = &out->kernel[out->n];
 
-		rc = look_at_all(&p, &p.kernel[i], &k->is);
+		rc = fm_ptx_nature(&p, &p.kernel[i], &k->is);
 		k->name = rc ? NULL : strndup(p.text + p.kernel[i].name, p.kernel[i].name_len);
 		if (!rc && !k->name)
 			rc = -ENOMEM;

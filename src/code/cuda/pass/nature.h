@@ -22,4 +22,6 @@ struct fm_natures {
 };
 /* Of each kernel of a text. 0; -EINVAL: it is not understood; -ENOMEM. Freed in any case. */
 int fm_ptx_natures(const char *text, size_t size, struct fm_natures *out);
+/* Of one kernel; or -ENOMEM. */
+int fm_ptx_nature(const struct fm_ptx *p, const struct fm_ptx_kernel *k, unsigned *is);
 void fm_natures_free(struct fm_natures *n);

@@ -3,7 +3,9 @@
 #include "code/cuda/bytes.h"
 #include "cubin.h"
 #include "device/guardian.h"
+#include "ptx_kill.h"
 #include "ptx_loop.h"
+#include "ptx_write.h"
 
 bool fm_is_ptx(const void *text, size_t size)
 {
@@ -94,8 +96,36 @@ static bool write_loops(const char *text, const struct fm_ptx *p, unsigned i, co
 	return kernel->loops == FM_LOOP_POLLED;
 }
 
-static void write_text(const char *text, const struct fm_ptx *p, const char *asked,
+/* The body, if the kernel should be killed, and can be. */
+static bool write_kill(const char *text, const struct fm_ptx *p, unsigned i, const char *asked,
 	struct fm_kernel *kernel, struct fm_buf *out)
+{
+	struct fm_ptx_kill l;
+
+	if (!fm_named(asked, kernel->name))
+		return false;
+	kernel->kill = fm_ptx_kill_find(p, &p->kernel[i], kernel->params, &l);
+	if (kernel->kill == FM_KILL_ABLE) {
+		kernel->n_kills = (uint16_t)l.sites.n;
+		kernel->bases = l.bases;
+		fm_ptx_kill_write(&l, text, &p->kernel[i], i, out);
+	}
+	fm_ptx_kill_free(&l);
+	return kernel->kill == FM_KILL_ABLE;
+}
+
+static bool write_body(const char *text, const struct fm_ptx *p, unsigned i,
+	const struct fm_image_wishes *wishes, struct fm_kernel *kernel, struct fm_buf *out)
+{
+	if (!write_loops(text, p, i, wishes->loops, kernel, out))
+		return write_kill(text, p, i, wishes->kill, kernel, out);
+	if (fm_named(wishes->kill, kernel->name))
+		kernel->kill = FM_KILL_LOOPS;
+	return true;
+}
+
+static void write_text(const char *text, const struct fm_ptx *p,
+	const struct fm_image_wishes *wishes, struct fm_kernel *kernel, struct fm_buf *out)
 {
 	size_t at = 0;
 
@@ -112,7 +142,7 @@ static void write_text(const char *text, const struct fm_ptx *p, const char *ask
 		if (kernel[i].early)
 			add_text(out, fm_guardian_wait);
 		fm_ptx_add_text(out, fm_guardian_ptx, text, k, i, has_wait(p));
-		at = write_loops(text, p, i, asked, &kernel[i], out) ? k->body_end : k->body;
+		at = write_body(text, p, i, wishes, &kernel[i], out) ? k->body_end : k->body;
 	}
 	fm_buf_add(out, text + at, p->size - at);
 	fm_buf_add(out, NULL, 1);
@@ -155,8 +185,8 @@ static bool verify(const struct fm_buf *made, unsigned base, const struct fm_ima
 	return right;
 }
 
-static enum fm_image_why rewrite(
-	const char *text, struct fm_ptx *p, const char *loops, struct fm_image *out)
+static enum fm_image_why rewrite(const char *text, struct fm_ptx *p,
+	const struct fm_image_wishes *wishes, struct fm_image *out)
 {
 	struct fm_buf made = {0};
 
@@ -172,7 +202,7 @@ static enum fm_image_why rewrite(
 	}
 	if (!out->n_rewritten)
 		return FM_IMAGE_NO_KERNEL;
-	write_text(text, p, loops, out->kernel, &made);
+	write_text(text, p, wishes, out->kernel, &made);
 	if (made.failed || !verify(&made, p->base, out)) {
 		enum fm_image_why why = made.failed ? FM_IMAGE_MEMORY : FM_IMAGE_VERIFY;
 
@@ -185,8 +215,8 @@ static enum fm_image_why rewrite(
 	return FM_IMAGE_OK;
 }
 
-enum fm_image_why fm_ptx_rewrite(
-	const char *text, size_t size, unsigned sm, const char *loops, struct fm_image *out)
+enum fm_image_why fm_ptx_rewrite(const char *text, size_t size, unsigned sm,
+	const struct fm_image_wishes *wishes, struct fm_image *out)
 {
 	struct fm_ptx p;
 	enum fm_image_why why;
@@ -195,7 +225,7 @@ enum fm_image_why fm_ptx_rewrite(
 	why = fm_ptx_scan(text, size, param_base(sm), &p);
 	out->sm = p.sm;
 	if (!why)
-		why = rewrite(text, &p, loops, out);
+		why = rewrite(text, &p, wishes, out);
 	fm_ptx_free(&p);
 	return why;
 }

@@ -6,5 +6,5 @@
 /* `size` does not count a zero at the end, which may be there or not. */
 bool fm_is_ptx(const void *text, size_t size);
 /* Fills in out->why, data and kernels; out->sm is that of .target. */
-enum fm_image_why fm_ptx_rewrite(
-	const char *text, size_t size, unsigned sm, const char *loops, struct fm_image *out);
+enum fm_image_why fm_ptx_rewrite(const char *text, size_t size, unsigned sm,
+	const struct fm_image_wishes *wishes, struct fm_image *out);

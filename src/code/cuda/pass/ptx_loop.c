@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ptx_loop.h"
 #include "base/util.h"
-#include "device/guardian.h"
-#include <stdarg.h>
+#include "ptx_write.h"
 #include <stdio.h>
 
 /* The weight of a loop that passes between two looks at the stop word. */
@@ -200,131 +199,35 @@ void fm_ptx_loops_free(struct fm_ptx_loops *l)
 
 /* --- writing --- */
 
-struct writer {
-	const struct fm_ptx_loops *l;
-	const char *text;
-	const struct fm_ptx_kernel *k;
-	unsigned n;
-	struct fm_buf *out;
-};
-
-static void add_string(struct fm_buf *out, const char *s)
-{
-	fm_buf_add(out, s, strlen(s));
-}
-
-/* Adds a text with some words replaced: pairs, ended by NULL. */
-static void replace(struct fm_buf *out, const char *s, const char *const *pairs)
-{
-	while (*s) {
-		const char *next = NULL, *with = NULL;
-		size_t len = 0;
-
-		for (const char *const *p = pairs; *p; p += 2) {
-			const char *found = strstr(s, p[0]);
-
-			if (!found || (next && next <= found))
-				continue;
-			next = found;
-			len = strlen(p[0]);
-			with = p[1];
-		}
-		if (!next)
-			break;
-		fm_buf_add(out, s, (size_t)(next - s));
-		add_string(out, with);
-		s = next + len;
-	}
-	add_string(out, s);
-}
-
-/* The same with the kernel's name and labels. `await`, `other`: the replacements of AWAIT and ELSE.
- */
-static void add_pattern(struct fm_buf *out, const char *pattern, const char *text,
-	const struct fm_ptx_kernel *k, unsigned n, const char *await, const char *other,
-	unsigned save)
-{
-	char label[32], number[16], budget[16], *name = strndup(text + k->name, k->name_len);
-	const char *const pairs[] = {"NAME", name, "LABEL", label, "AWAIT", await, "ELSE", other,
-		"SAVE", number, "BUDGET", budget, NULL};
-
-	if (!name) {
-		out->failed = true;
-		return;
-	}
-	snprintf(label, sizeof(label), "$FERMATA_%u", n);
-	snprintf(number, sizeof(number), "%u", save);
-	snprintf(budget, sizeof(budget), "%u", BUDGET);
-	replace(out, pattern, pairs);
-	free(name);
-}
-
-void fm_ptx_add_text(struct fm_buf *out, const char *pattern, const char *text,
-	const struct fm_ptx_kernel *k, unsigned n, bool waits)
-{
-	add_pattern(out, pattern, text, k, n, waits ? fm_guardian_wait : "", "", 0);
-}
-
-static void add(const struct writer *w, const char *pattern, const char *other)
-{
-	add_pattern(w->out, pattern, w->text, w->k, w->n, "", other, w->l->save_bytes);
-}
-
-/* Adds a line of ours, whose labels are LABEL_... */
-static __attribute__((format(printf, 2, 3))) void line(
-	const struct writer *w, const char *form, ...)
-{
-	char s[256];
-	va_list list;
-
-	va_start(list, form);
-	vsnprintf(s, sizeof(s), form, list);
-	va_end(list);
-	add(w, s, "");
-}
-
-static void add_reg(const struct writer *w, uint32_t reg)
-{
-	const struct fm_ptx_reg *r = &w->l->code.reg[reg];
-	char number[16];
-
-	fm_buf_add(w->out, w->text + r->name, r->len);
-	if (r->member == FM_PTX_ALONE)
-		return;
-	snprintf(number, sizeof(number), "%u", r->member);
-	add_string(w->out, number);
-}
-
 /* Stores to the cell or loads from it. Predicates go through %fm_t. */
-static void move(const struct writer *w, uint32_t reg, bool saves)
+static void move(const struct fm_ptx_writer *w, uint32_t reg, bool saves)
 {
 	static const char *const types[] = {"b32", "b8", "b16", "b32", "b64"};
-	enum fm_ptx_type type = w->l->code.reg[reg].type;
-	struct fm_buf *out = w->out;
+	enum fm_ptx_type type = w->code->reg[reg].type;
 
 	if (type == FM_PTX_PRED && saves) {
-		add_string(out, "\tselp.b32 %fm_t, 1, 0, ");
-		add_reg(w, reg);
-		add_string(out, ";\n");
+		fm_ptx_write_string(w, "\tselp.b32 %fm_t, 1, 0, ");
+		fm_ptx_write_reg(w, reg);
+		fm_ptx_write_string(w, ";\n");
 	}
-	add_string(out, saves ? "\tst.global." : "\tld.global.");
-	add_string(out, types[type]);
-	add_string(out, saves ? " [%fm_cell+2097152], " : " ");
+	fm_ptx_write_string(w, saves ? "\tst.global." : "\tld.global.");
+	fm_ptx_write_string(w, types[type]);
+	fm_ptx_write_string(w, saves ? " [%fm_cell+2097152], " : " ");
 	if (type == FM_PTX_PRED)
-		add_string(out, "%fm_t");
+		fm_ptx_write_string(w, "%fm_t");
 	else
-		add_reg(w, reg);
-	add_string(out, saves ? ";\n" : ", [%fm_cell+2097152];\n");
+		fm_ptx_write_reg(w, reg);
+	fm_ptx_write_string(w, saves ? ";\n" : ", [%fm_cell+2097152];\n");
 	if (type == FM_PTX_PRED && !saves) {
-		add_string(out, "\tsetp.ne.u32 ");
-		add_reg(w, reg);
-		add_string(out, ", %fm_t, 0;\n");
+		fm_ptx_write_string(w, "\tsetp.ne.u32 ");
+		fm_ptx_write_reg(w, reg);
+		fm_ptx_write_string(w, ", %fm_t, 0;\n");
 	}
 }
 
 /* The values of all threads for one register are side by side. Registers of eight bytes come first.
  */
-static void move_all(const struct writer *w, const struct fm_ptx_back *b, bool saves)
+static void move_all(const struct fm_ptx_writer *w, const struct fm_ptx_back *b, bool saves)
 {
 	unsigned base = 0;
 
@@ -332,125 +235,75 @@ static void move_all(const struct writer *w, const struct fm_ptx_back *b, bool s
 		unsigned n = 0;
 
 		for (uint32_t i = 0; i < b->n_regs; i++) {
-			if (bytes_of[w->l->code.reg[b->reg[i]].type] != bytes)
+			if (bytes_of[w->code->reg[b->reg[i]].type] != bytes)
 				continue;
 			if (!n++)
-				line(w,
+				fm_ptx_write_line(w,
 					"\tmad.lo.u64 %%fm_cell, %%fm_threads, %u, %%fm_area;\n"
 					"\tmad.lo.u64 %%fm_cell, %%fm_thread, %u, %%fm_cell;\n"
 					"\tmul.lo.u64 %%fm_step, %%fm_threads, %u;\n",
 					base, bytes, bytes);
 			else
-				line(w, "\tadd.u64 %%fm_cell, %%fm_cell, %%fm_step;\n");
+				fm_ptx_write_line(
+					w, "\tadd.u64 %%fm_cell, %%fm_cell, %%fm_step;\n");
 			move(w, b->reg[i], saves);
 		}
 		base += n * bytes;
 	}
 }
 
-static const char *header_of(const struct writer *w, const struct fm_ptx_back *b, char **label)
+static void add_look(const struct fm_ptx_writer *w, const struct fm_ptx_back *b, uint32_t n)
 {
-	const struct fm_ptx_insn *insn = &w->l->code.insn[b->insn];
-
-	*label = strndup(w->text + insn->label, insn->label_len);
-	if (!*label)
-		w->out->failed = true;
-	return *label ? *label : "";
-}
-
-/* The instructions from the place where the loop begins again to that branch, in the order of the
- * text. */
-static unsigned weight(const struct fm_ptx_code *c, const struct fm_ptx_insn *insn)
-{
-	unsigned sum = 0;
-
-	for (const struct fm_ptx_insn *i = &c->insn[insn->target]; i <= insn && sum < BUDGET; i++)
-		sum += i->weight;
-	return FM_MIN(sum, BUDGET);
-}
-
-/* Replaces the n-th branch that leads back. */
-static void add_branch(const struct writer *w, uint32_t n)
-{
-	const struct fm_ptx_code *c = &w->l->code;
-	const struct fm_ptx_insn *insn = &c->insn[w->l->back[n].insn];
-	const char *header;
 	char *label;
+	const char *header = fm_ptx_header(w, b->insn, &label);
 
-	header = header_of(w, &w->l->back[n], &label);
-	line(w, "sub.s32 %%fm_left, %%fm_left, %u;\n", weight(c, insn));
-	if (insn->guard == FM_PTX_NONE) {
-		add_string(w->out, "\tsetp.gt.s32 %fm_keep, %fm_left, 0;\n\t@%fm_keep bra ");
-	} else {
-		add_string(w->out, "\tsetp.gt.and.s32 %fm_keep, %fm_left, 0, ");
-		add_string(w->out, insn->negated ? "!" : "");
-		add_reg(w, insn->guard);
-		add_string(w->out, ";\n\t@%fm_keep bra ");
-	}
-	add_string(w->out, header);
-	add_string(w->out, ";\n\t");
-	if (insn->guard != FM_PTX_NONE) {
-		add_string(w->out, insn->negated ? "@!" : "@");
-		add_reg(w, insn->guard);
-		add_string(w->out, " ");
-	}
-	line(w, "bra LABEL_LOOK%u;", n + 1);
+	fm_ptx_write_line(w, "LABEL_LOOK%u:\n", n + 1);
+	fm_ptx_write(w, look, header);
+	fm_ptx_write(w, place, header);
+	move_all(w, b, true);
+	fm_ptx_write_line(w, "\tmov.u32 %%fm_edge, %u;\n\tbra LABEL_AWAY;\n", n + 1);
+	fm_ptx_write_line(w, "LABEL_BACK%u:\n", n + 1);
+	move_all(w, b, false);
+	fm_ptx_write_string(w, "\tbra ");
+	fm_ptx_write_string(w, header);
+	fm_ptx_write_string(w, ";\n");
 	free(label);
 }
 
-static void add_look(const struct writer *w, uint32_t n)
-{
-	char *label;
-	const char *header = header_of(w, &w->l->back[n], &label);
-
-	line(w, "LABEL_LOOK%u:\n", n + 1);
-	add(w, look, header);
-	add(w, place, header);
-	move_all(w, &w->l->back[n], true);
-	line(w, "\tmov.u32 %%fm_edge, %u;\n\tbra LABEL_AWAY;\n", n + 1);
-	line(w, "LABEL_BACK%u:\n", n + 1);
-	move_all(w, &w->l->back[n], false);
-	add_string(w->out, "\tbra ");
-	add_string(w->out, header);
-	add_string(w->out, ";\n");
-	free(label);
-}
-
-static void add_begin(const struct writer *w)
+static void add_begin(const struct fm_ptx_writer *w, uint32_t n)
 {
 	char begins[48];
 
 	snprintf(begins, sizeof(begins), "$FERMATA_%u_BEGIN", w->n);
-	add_string(w->out, declarations);
-	line(w, "\tmov.u32 %%fm_left, BUDGET;\n");
-	add(w, begin, begins);
-	add(w, place, begins);
-	add(w, resume, begins);
-	for (uint32_t i = 1; i < w->l->n; i++)
-		line(w,
+	fm_ptx_write_string(w, declarations);
+	fm_ptx_write_line(w, "\tmov.u32 %%fm_left, BUDGET;\n");
+	fm_ptx_write(w, begin, begins);
+	fm_ptx_write(w, place, begins);
+	fm_ptx_write(w, resume, begins);
+	for (uint32_t i = 1; i < n; i++)
+		fm_ptx_write_line(w,
 			"\tsetp.eq.u32 %%fm_keep, %%fm_edge, %u;\n"
 			"\t@%%fm_keep bra LABEL_BACK%u;\n",
 			i, i);
-	line(w, "\tbra LABEL_BACK%u;\nLABEL_BEGIN:\n", w->l->n);
+	fm_ptx_write_line(w, "\tbra LABEL_BACK%u;\nLABEL_BEGIN:\n", n);
 }
 
 void fm_ptx_loops_write(const struct fm_ptx_loops *l, const char *text,
 	const struct fm_ptx_kernel *k, unsigned n, struct fm_buf *out)
 {
-	const struct writer w = {l, text, k, n, out};
-	size_t at = k->body;
+	const struct fm_ptx_writer w = {&l->code, text, k, n, l->save_bytes, BUDGET, out};
+	uint32_t *insn = malloc(l->n * sizeof(*insn));
 
-	add_begin(&w);
-	for (uint32_t i = 0; i < l->n; i++) {
-		const struct fm_ptx_insn *insn = &l->code.insn[l->back[i].insn];
-
-		fm_buf_add(out, text + at, insn->at - at);
-		add_branch(&w, i);
-		at = insn->end;
+	if (!insn) {
+		out->failed = true;
+		return;
 	}
-	fm_buf_add(out, text + at, k->body_end - at);
-	add_string(out, "\n\texit;\n");
 	for (uint32_t i = 0; i < l->n; i++)
-		add_look(&w, i);
-	add(&w, leave, "");
+		insn[i] = l->back[i].insn;
+	add_begin(&w, l->n);
+	fm_ptx_write_body(&w, insn, l->n);
+	for (uint32_t i = 0; i < l->n; i++)
+		add_look(&w, &l->back[i], i);
+	fm_ptx_write(&w, leave, "");
+	free(insn);
 }

@@ -26,10 +26,5 @@ void fm_ptx_loops_free(struct fm_ptx_loops *l);
  * number. */
 void fm_ptx_loops_write(const struct fm_ptx_loops *l, const char *text,
 	const struct fm_ptx_kernel *k, unsigned n, struct fm_buf *out);
-/* Adds a text that contains NAME, LABEL and AWAIT: the kernel's name, a prefix for its own labels,
- * and fm_guardian_wait, if it has that. */
-void fm_ptx_add_text(struct fm_buf *out, const char *pattern, const char *text,
-	const struct fm_ptx_kernel *k, unsigned n, bool waits);
-
 /* All inserted text, except what is the kernel's own. A cache of results uses it in its key. */
 extern const char *const fm_ptx_loop_text[];

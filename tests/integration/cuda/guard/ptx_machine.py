@@ -19,7 +19,7 @@ class Kernel:
         text = re.sub(r"\.loc[^\n]*|\.pragma[^;]*;", "", text)
         head = re.search(r"\.entry\s+" + re.escape(name) + r"\s*\(([^)]*)\)[^{]*\{", text)
         self.params = [(p.split()[-1], 8 if "64" in p else 4) for p in head.group(1).split(",")]
-        self.program, self.labels = [], {}
+        self.program, self.labels, self.shared, self.shared_end = [], {}, {}, 16
         self.scopes, self.scope_count = [{}], 0
         self.parse(text[head.end():self.end_of(text, head.end())])
 
@@ -55,6 +55,10 @@ class Kernel:
                 at = end + 1
 
     def statement(self, text):
+        if text.startswith(".shared"):
+            name, size = re.fullmatch(r"\.shared.*?([\w$]+)\[(\d+)\]", text.strip(), re.S).groups()
+            self.shared[name], self.shared_end = self.shared_end, self.shared_end + (int(size) + 15 & ~15)
+            return
         if text.startswith(".reg"):
             kind, names = re.match(r"\.reg\s+\.(\w+)\s+(.*)", text, re.S).groups()
             for name in (n.strip() for n in names.split(",")):
@@ -144,14 +148,14 @@ COMPARE = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a,
 PLAIN = {"mov": lambda a: a, "cvta": lambda a: a, "not": lambda a: ~a, "neg": lambda a: -a, "add": lambda a, b: a + b,
          "sub": lambda a, b: a - b, "mul": lambda a, b: a * b, "mad": lambda a, b, c: a * b + c,
          "fma": lambda a, b, c: a * b + c, "and": lambda a, b: a & b, "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-         "min": min, "max": max, "div": lambda a, b: a // b}
+         "min": min, "max": max, "div": lambda a, b: a // b, "rem": lambda a, b: a % b}
 ATOMIC = {"or": lambda old, a: old | a, "and": lambda old, a: old & a, "add": lambda old, a: old + a,
           "exch": lambda old, a: a, "cas": lambda old, a, b: b if old == a else old}
 
 
 class Thread:
-    def __init__(self, kernel, special, params, memory, lane):
-        self.kernel, self.special, self.params, self.memory = kernel, special, params, memory
+    def __init__(self, kernel, special, params, memory, lane, shared):
+        self.kernel, self.special, self.params, self.memory, self.shared = kernel, special, params, memory, shared
         self.at, self.registers, self.state, self.warp, self.lane = 0, {}, "runs", lane // LANES, lane % LANES
         self.rng = random.Random(lane)
         self.special["%lanemask_lt"] = (1 << self.lane) - 1
@@ -160,6 +164,8 @@ class Thread:
         form, what = operand[:2]
         if form == "i":
             return float(what) if kind == "f" else what & (1 << n) - 1 if kind != "s" else what
+        if form == "s" and what in self.kernel.shared:
+            return self.kernel.shared[what]
         if form == "s":
             check(what in self.special, "not known: " + what)
             return self.special[what]
@@ -179,7 +185,11 @@ class Thread:
         self.registers[operand[1]] = value
 
     def address(self, operand):
-        return self.registers[operand[1]] + operand[2]
+        name = operand[1].lstrip("=")
+        return (self.kernel.shared[name] if name in self.kernel.shared else self.registers[operand[1]]) + operand[2]
+
+    def space(self, kinds):
+        return self.shared if "shared" in kinds else self.memory
 
     def step(self):
         if self.at >= len(self.kernel.program):
@@ -267,12 +277,12 @@ class Thread:
         n, kind = bits(kinds)
         if operands[0][0] == "v":
             for i, one in enumerate(operands[0][1]):
-                self.set(one, self.memory.load(self.address(operands[1]) + i * n // 8, n // 8), n, kind)
+                self.set(one, self.space(kinds).load(self.address(operands[1]) + i * n // 8, n // 8), n, kind)
             return
         if kinds[0] == "param":
             v = self.params[operands[1][1].lstrip("=")] & (1 << n) - 1
         else:
-            v = self.memory.load(self.address(operands[1]), n // 8)
+            v = self.space(kinds).load(self.address(operands[1]), n // 8)
         if kind == "f":
             v = struct.unpack("d" if n == 64 else "f", v.to_bytes(n // 8, "little"))[0]
         # Who loads bits loads a number, if the register is one for such.
@@ -288,7 +298,7 @@ class Thread:
         v = self.value(operands[1], n)
         if isinstance(v, float):
             v = int.from_bytes(struct.pack("d" if n == 64 else "f", v), "little")
-        self.memory.store(self.address(operands[0]), v, n // 8)
+        self.space(kinds).store(self.address(operands[0]), v, n // 8)
 
     def do_atom(self, name, kinds, operands):
         n, _ = bits(kinds)
@@ -320,6 +330,10 @@ class Thread:
         if kinds == ["warp", "sync"]:
             self.state, self.into = "syncs", None
             return
+        if kinds == ["sync"]:
+            check(operands == [("i", 0)], "a barrier of some threads")
+            self.state, self.into, self.answer = "waits", None, False
+            return
         check(kinds == ["red", "or", "pred"], "bar." + ".".join(kinds))
         self.state, self.into, self.answer = "waits", operands[0], bool(self.value(operands[2]))
 
@@ -333,9 +347,10 @@ def places(extent):
 
 class Block:
     def __init__(self, kernel, grid, block, place, params, memory):
+        shared = Memory()
         names = {"%ctaid": place, "%nctaid": grid, "%ntid": block}
         self.threads = [Thread(kernel, {f"{n}.{d}": v[i] for n, v in {**names, "%tid": t}.items()
-                                        for i, d in enumerate("xyz")}, params, memory, lane)
+                                        for i, d in enumerate("xyz")}, params, memory, lane, shared)
                         for lane, t in enumerate(places(block))]
 
     def ended(self):
@@ -369,9 +384,12 @@ class Block:
             self.sync()
         else:
             waiting = [t for t in self.threads if t.state == "waits"]
+            check(len({t.at for t in waiting}) == 1, "threads wait at different barriers")
             answer = any(t.answer for t in waiting)
             for t in waiting:
-                t.registers[t.into[1]], t.state = answer, "runs"
+                t.state = "runs"
+                if t.into:
+                    t.registers[t.into[1]] = answer
 
 
 def run(kernel, grid, block, params, memory, rng, resident=3, event=None):

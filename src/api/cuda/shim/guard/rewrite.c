@@ -134,6 +134,7 @@ uint64_t fm_cuda_rewrite_ns(void)
 
 static enum fm_image_why rewrite(const void *image, size_t size, bool library, struct fm_image *out)
 {
+	const struct fm_image_wishes wishes = {.loops = fm_cuda_loops()};
 	unsigned sm = wanted_sm(library);
 
 	*out = (struct fm_image){0};
@@ -143,7 +144,7 @@ static enum fm_image_why rewrite(const void *image, size_t size, bool library, s
 		size = fm_image_extent(&image);
 	if (!size)
 		return without(out, FM_IMAGE_FOREIGN);
-	fm_cache_rewrite(cache(), image, size, sm, fm_cuda_loops(), out);
+	fm_cache_rewrite(cache(), image, size, sm, &wishes, out);
 	if (!out->why && !sound(out))
 		return without(out, FM_IMAGE_VERIFY);
 	return out->why;
