@@ -19,6 +19,7 @@ struct load_ops;
 struct fm_api_wishes {
 	bool guardian;         /* rewrite kernels, so that they stop between two blocks */
 	const char *loops;     /* patterns of kernels that stop within their loops, or NULL */
+	const char *kill;      /* a file that says which kernels may be killed, or NULL */
 	const char *partition; /* multiprocessors of a server's streams, or NULL */
 	bool by_stream_priority;
 };

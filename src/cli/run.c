@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "policy/policy.h"
 #include "run_hints.h"
+#include "run_kill.h"
 #include "run_task.h"
 #include "unread.h"
 #include <errno.h>
@@ -28,6 +29,7 @@ struct run {
 	bool no_vulkan;
 	bool guardian;
 	const char *loops;
+	char *kill; /* a path from the root */
 	const char *partition;
 	bool by_stream_priority;
 	struct run_task task;
@@ -44,6 +46,7 @@ enum {
 	KEY_LOCAL,
 	KEY_GUARDIAN,
 	KEY_LOOPS,
+	KEY_KILL,
 	KEY_PARTITION,
 	KEY_BY_STREAM_PRIORITY,
 	KEY_GPU_TIME,
@@ -123,6 +126,10 @@ static const struct argp_option options[] = {
 	{"guardian-loops", KEY_LOOPS, "PATTERN:...", 0,
 		"CUDA: also stop kernels of these names in the middle of a loop, if they are "
 		"loaded as PTX. Includes --guardian",
+		1},
+	{"guardian-kill", KEY_KILL, "FILE", 0,
+		"CUDA: also end blocks of the launches that this list of `fermata-lab "
+		"idempotence check' names, and run them again. Includes --guardian",
 		1},
 	{"partition", KEY_PARTITION, "SMS:GROUP...", 0,
 		"CUDA: reserve multiprocessors for the streams of these groups, in a server that "
@@ -303,6 +310,7 @@ static void check_by_priority(const struct run *run, const struct argp_state *st
 static void check_wishes(const struct run *run, const struct argp_state *state)
 {
 	const char *option = run->loops                ? "--guardian-loops"
+			     : run->kill               ? "--guardian-kill"
 			     : run->guardian           ? "--guardian"
 			     : run->partition          ? "--partition"
 			     : run->by_stream_priority ? "--by-stream-priority"
@@ -351,6 +359,10 @@ static error_t parse_run(int key, char *arg, struct argp_state *state)
 	case KEY_LOOPS:
 		run->guardian = true;
 		run->loops = arg;
+		return 0;
+	case KEY_KILL:
+		run->guardian = true;
+		run->kill = run_kill_list(arg, state);
 		return 0;
 	case KEY_PARTITION:
 		check_partition(state, arg);
@@ -423,6 +435,7 @@ static int inject(const struct run *run, struct fm_err *err)
 {
 	const struct fm_api_wishes wishes = {.guardian = run->guardian,
 		.loops = run->loops,
+		.kill = run->kill,
 		.partition = run->partition,
 		.by_stream_priority = run->by_stream_priority};
 	int rc = 0;

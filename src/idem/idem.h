@@ -31,6 +31,7 @@
 #define FM_IDEM_QUEUES  64u                 /* queues, */
 #define FM_IDEM_NAMES   (64u << 20)         /* bytes of names and hashes, each once, */
 #define FM_IDEM_NAME    8191u               /* so long at most, */
+#define FM_IDEM_KILLS   64u                 /* launches of a kernel that a list tells apart, */
 #define FM_IDEM_LINE    ((size_t)16 << 20)  /* and bytes a line */
 #define FM_IDEM_FILE    ((size_t)16 << 20)  /* bytes of a list of keys, */
 #define FM_IDEM_KERNELS (1u << 16)          /* with so many */
@@ -96,6 +97,8 @@ struct fm_idem_op {
 	uint8_t kind, flags;
 	uint16_t queue;
 	uint32_t line; /* of the file */
+	uint32_t
+		kill; /* one more than where its launch stands in the trace's names (kill/kill.h) */
 };
 
 /* An instance: the same code with the same grid, block and scalars, whose spans lie alike. */
@@ -216,6 +219,14 @@ struct fm_idem_report {
 	/* Launches of kernels: all, those that are idempotent alone, others by the kernels of
 	 * their groups, and those without one. */
 	uint64_t kernels, idempotent, group[FM_IDEM_GROUP + 1], never;
+	/* Launches of idempotent kernels as kill/kill.h has them, of each kernel each once. */
+	struct fm_idem_kill {
+		uint32_t kernel, next; /* of the same kernel; one more than the number; 0: none */
+		uint32_t text;
+	} * kill;
+	size_t n_kills, kills_room;
+	uint32_t *kills_of; /* of a kernel: the first */
+	const char *names;
 };
 void fm_idem_report_free(struct fm_idem_report *r);
 int fm_idem_judge(const struct fm_idem_trace *t, const int32_t *start, struct fm_idem_report *r);

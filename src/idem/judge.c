@@ -78,7 +78,36 @@ static void begin_kernel(
 	v->size = 1;
 }
 
-static void judge_launch(const struct fm_idem_trace *t, size_t k, int32_t start,
+/* Each once; beyond FM_IDEM_KILLS they are not known, so never killed. */
+static int keep_kill(struct fm_idem_report *r, const struct fm_idem_op *o)
+{
+	uint32_t n = 0, *at = &r->kills_of[o->kernel];
+
+	if (!o->kill)
+		return 0;
+	while (*at && r->kill[*at - 1].text != o->kill - 1 && ++n < FM_IDEM_KILLS)
+		at = &r->kill[*at - 1].next;
+	if (*at)
+		return 0;
+	if (r->n_kills == r->kills_room) {
+		size_t room = r->kills_room ? 2 * r->kills_room : 64, place;
+		bool inside = at != &r->kills_of[o->kernel];
+		void *more;
+
+		place = inside ? (size_t)((char *)at - (char *)r->kill) : 0;
+		more = reallocarray(r->kill, room, sizeof(*r->kill));
+		if (!more)
+			return -ENOMEM;
+		r->kill = more;
+		r->kills_room = room;
+		at = inside ? (uint32_t *)(void *)((char *)r->kill + place) : at;
+	}
+	r->kill[r->n_kills] = (struct fm_idem_kill){o->kernel, 0, o->kill - 1};
+	*at = (uint32_t)++r->n_kills;
+	return 0;
+}
+
+static int judge_launch(const struct fm_idem_trace *t, size_t k, int32_t start,
 	struct fm_idem_report *r, struct fm_idem_verdict *v)
 {
 	enum fm_idem_why why = fm_idem_why(t, &t->op[k], start);
@@ -94,28 +123,36 @@ static void judge_launch(const struct fm_idem_trace *t, size_t k, int32_t start,
 	if (class == FM_IDEM_IN_GROUP)
 		r->group[size]++;
 	v->launches++;
+	if (class == FM_IDEM_IDEMPOTENT && keep_kill(r, &t->op[k]))
+		return -ENOMEM;
 	v->why = (uint8_t)FM_MAX((unsigned)v->why, (unsigned)why);
 	v->class = (uint8_t)FM_MAX((unsigned)v->class, (unsigned)class);
 	v->size = (uint16_t)(v->class == FM_IDEM_NEVER ? 0 : FM_MAX((unsigned)v->size, size));
 	v->start = v->class == FM_IDEM_NEVER ? 0 : FM_MIN(v->start, back);
+	return 0;
 }
 
 int fm_idem_judge(const struct fm_idem_trace *t, const int32_t *start, struct fm_idem_report *r)
 {
 	*r = (struct fm_idem_report){.n = t->n_kernels};
+	r->names = t->names;
 	r->kernel = calloc(t->n_kernels + 1, sizeof(*r->kernel));
-	if (!r->kernel)
+	r->kills_of = calloc(t->n_kernels + 1, sizeof(*r->kills_of));
+	if (!r->kernel || !r->kills_of)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n_kernels; i++)
 		begin_kernel(t, &t->kernel[i], &r->kernel[i]);
 	for (size_t k = 0; k < t->n_ops; k++)
-		if (t->op[k].kind == FM_IDEM_KERNEL)
-			judge_launch(t, k, start[k], r, &r->kernel[t->op[k].kernel]);
+		if (t->op[k].kind == FM_IDEM_KERNEL &&
+			judge_launch(t, k, start[k], r, &r->kernel[t->op[k].kernel]))
+			return -ENOMEM;
 	return 0;
 }
 
 void fm_idem_report_free(struct fm_idem_report *r)
 {
 	free(r->kernel);
+	free(r->kill);
+	free(r->kills_of);
 	*r = (struct fm_idem_report){0};
 }

@@ -33,19 +33,31 @@ void fm_idem_list_free(struct fm_idem_list *l)
 /* --- writing --- */
 
 /* The file grows to no more than is read of it. */
-static int print_kernel(FILE *to, const struct fm_idem_verdict *v, size_t *size)
+static json_t *kills_of(const struct fm_idem_report *r, size_t kernel)
 {
+	uint32_t i = r->kills_of ? r->kills_of[kernel] : 0;
+	json_t *all = i && r->kernel[kernel].class == FM_IDEM_IDEMPOTENT ? json_array() : NULL;
+
+	for (; all && i; i = r->kill[i - 1].next)
+		json_array_append_new(all, json_string(r->names + r->kill[i - 1].text));
+	return all;
+}
+
+static int print_kernel(FILE *to, const struct fm_idem_report *r, size_t kernel, size_t *size)
+{
+	const struct fm_idem_verdict *v = &r->kernel[kernel];
 	FM_CLEAN_FREE char *line = NULL;
 	char key[FM_IDEM_KEY];
 	json_t *one;
 
 	fm_idem_key_text(v->key, key);
-	one = json_pack("{s:s, s:o?, s:o?, s:[I,I,I], s:[I,I,I], s:s, s:i, s:i, s:I, s:s}", "key",
-		key, "kernel", fm_json_text(v->name), "hash", fm_json_text(v->hash), "grid",
+	one = json_pack("{s:s, s:o?, s:o?, s:[I,I,I], s:[I,I,I], s:s, s:i, s:i, s:I, s:s, s:o*}",
+		"key", key, "kernel", fm_json_text(v->name), "hash", fm_json_text(v->hash), "grid",
 		(json_int_t)v->grid[0], (json_int_t)v->grid[1], (json_int_t)v->grid[2], "block",
 		(json_int_t)v->block[0], (json_int_t)v->block[1], (json_int_t)v->block[2], "class",
 		fm_idem_class_name(v->class), "size", (int)v->size, "start", (int)v->start,
-		"launches", (json_int_t)v->launches, "why", fm_idem_why_text(v->why));
+		"launches", (json_int_t)v->launches, "why", fm_idem_why_text(v->why), "kill",
+		kills_of(r, kernel));
 	line = json_dumps(one, JSON_COMPACT);
 	json_decref(one);
 	if (!line)
@@ -67,7 +79,7 @@ int fm_idem_print(FILE *to, const struct fm_idem_report *r)
 	size = rc < 0 ? 0 : (size_t)rc;
 	rc = rc < 0 ? -EIO : 0;
 	for (size_t i = 0; i < r->n && !rc; i++)
-		rc = print_kernel(to, &r->kernel[i], &size);
+		rc = print_kernel(to, r, i, &size);
 	return rc ? rc : ferror(to) ? -EIO : 0;
 }
 

@@ -2,6 +2,7 @@
 /* Parts of the reader of traces. */
 #pragma once
 #include "idem.h"
+#include "idem/kill/kill.h"
 #include "json/json.h"
 
 struct idem_alloc {
@@ -54,6 +55,13 @@ static inline uint64_t idem_mix(uint64_t x)
 /* --- read_op.c --- */
 
 int idem_read_op(struct idem_reader *r, const json_t *root);
+
+/* --- read_launch.c --- */
+
+/* The launch as kill/kill.h has it, of the members `scalars' and `args'. False: it has none: such a
+ * launch is never killed. */
+bool idem_read_launch(const struct idem_reader *r, const json_t *root, const struct fm_idem_op *o,
+	const struct fm_idem_kernel *k, char text[FM_KILL_CHARS]);
 
 /* --- read_kernel.c --- */
 

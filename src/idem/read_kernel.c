@@ -44,17 +44,12 @@ static int names_room(struct fm_idem_trace *t, size_t n)
 }
 
 /* Each text once. */
-static int keep_text(struct idem_reader *r, const json_t *root, const char *key, uint32_t *at)
+static int keep(struct idem_reader *r, const char *key, const char *text, uint32_t *at)
 {
-	const json_t *value = json_object_get(root, key);
-	const char *text = value ? json_string_value(value) : "";
 	struct fm_idem_trace *t = r->t;
+	size_t n = strlen(text);
 	uint32_t slot;
-	size_t n;
 
-	if (!text || (n = strlen(text)) > FM_IDEM_NAME)
-		return fm_json_bad(
-			&r->j, key, text ? "is longer than %u" : "is no text", FM_IDEM_NAME);
 	if (idem_table_room(r, &r->names, name_hash))
 		return -ENOMEM;
 	slot = idem_table_first(&r->names, text_hash(text));
@@ -72,6 +67,17 @@ static int keep_text(struct idem_reader *r, const json_t *root, const char *key,
 	}
 	*at = r->names.slot[slot] - 1;
 	return 0;
+}
+
+static int keep_text(struct idem_reader *r, const json_t *root, const char *key, uint32_t *at)
+{
+	const json_t *value = json_object_get(root, key);
+	const char *text = value ? json_string_value(value) : "";
+
+	if (!text || strlen(text) > FM_IDEM_NAME)
+		return fm_json_bad(
+			&r->j, key, text ? "is longer than %u" : "is no text", FM_IDEM_NAME);
+	return keep(r, key, text, at);
 }
 
 static int read_dims(struct idem_reader *r, const json_t *root, const char *key, uint32_t dim[3])
@@ -197,6 +203,7 @@ int idem_read_kernel(struct idem_reader *r, const json_t *root, struct fm_idem_o
 {
 	const json_t *scalars = json_object_get(root, "scalars");
 	struct fm_idem_kernel k = {0};
+	char text[FM_KILL_CHARS];
 	int rc = keep_text(r, root, "name", &k.name);
 
 	rc = rc ? rc : keep_text(r, root, "hash", &k.hash);
@@ -207,5 +214,10 @@ int idem_read_kernel(struct idem_reader *r, const json_t *root, struct fm_idem_o
 	if (rc)
 		return rc;
 	make_key(r, o, &k, scalars ? json_string_value(scalars) : "");
-	return keep_kernel(r, &k, &o->kernel);
+	rc = keep_kernel(r, &k, &o->kernel);
+	if (!rc && idem_read_launch(r, root, o, &k, text)) {
+		rc = keep(r, "args", text, &o->kill);
+		o->kill++;
+	}
+	return rc;
 }

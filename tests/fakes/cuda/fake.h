@@ -566,6 +566,9 @@ uint32_t fk_loop_begin(const struct fk_block *b, uint32_t *v);
 /* Before a round. True: it is left here, and the block ends. */
 bool fk_loop_leaves(const struct fk_block *b, uint32_t round, const uint32_t *v);
 
+/* In a kernel that may be killed. True: its block ends here, and nothing is kept of it. */
+bool fk_kill_leaves(const struct fk_block *b);
+
 /* turns.c: a block is at work for so long, and uses no processor meanwhile. Returns how long that
  * was; lost: it was another process's turn so often in between. */
 uint64_t fk_take(uint64_t ns, uint64_t *lost);

@@ -328,6 +328,25 @@ bool fk_loop_leaves(const struct fk_block *b, uint32_t round, const uint32_t *v)
 	return true;
 }
 
+#define MAY_BE_KILLED (UINT64_C(1) << 61) /* of a launch's number */
+
+bool fk_kill_leaves(const struct fk_block *b)
+{
+	struct fk_run *r = b->run;
+	_Atomic uint32_t *map;
+
+	if (!b->launch->entry->kills || r->mode == 2 || !(r->number & MAY_BE_KILLED) ||
+		!fk_block_stopped(b) || !is_first(r))
+		return false;
+	note_left();
+	map = (_Atomic uint32_t *)(void *)(r->block + 64 + b->number / 32 * 4);
+	atomic_fetch_or(map, (uint32_t)1 << (b->number & 31));
+	count_out(r);
+	atomic_fetch_add(word64(r, 48), 1);
+	r->left_out = true;
+	return true;
+}
+
 /* --- blocks --- */
 
 static void linger(void)

@@ -25,6 +25,7 @@ struct fk_entry {
 	bool waits;   /* which waits for what is in front of the launch */
 	bool knows;   /* has instructions of its own about kernels that begin early */
 	bool polls;   /* and its loops look at the stop word */
+	bool kills;   /* likewise, and its blocks end there */
 	unsigned regs, shared, max_threads;
 };
 

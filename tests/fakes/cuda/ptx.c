@@ -170,6 +170,14 @@ static bool polls(const char *body)
 	return away && away < skip_body(body);
 }
 
+/* It has a place where blocks go that are killed. */
+static bool kills(const char *body)
+{
+	const char *kill = strstr(body, "_KILL:");
+
+	return kill && kill < skip_body(body);
+}
+
 static const char *read_entry(const char *s, struct fk_image *out)
 {
 	struct fk_entry *k;
@@ -187,6 +195,7 @@ static const char *read_entry(const char *s, struct fk_image *out)
 	k->waits = k->guarded && waits(s);
 	k->knows = k->guarded && knows(s);
 	k->polls = k->guarded && polls(s);
+	k->kills = k->guarded && kills(s);
 	return s;
 }
 

@@ -5,7 +5,7 @@
  *   alloc BYTES          one more, to which something is copied
  *   run KERNEL OUT IN N  a kernel of the PTX file that is the first argument, in blocks of 64
  *   fill X  copy TO FROM  up X  down X  free X
- *   record  wait  host  write X
+ *   record  wait  host  sync  write X
  *   stream K             what follows is of that stream, 0 to 3
  *   graph OUT IN N       a graph of again_plain is captured and launched
  *   idle KERNEL OUT IN   a block of it, without anything to do
@@ -143,6 +143,8 @@ static int order(const char *what, int x)
 		NEED(cuEventRecord(the.event, the.stream));
 	else if (!strcmp(what, "wait"))
 		NEED(cuStreamWaitEvent(the.stream, the.event, 0));
+	else if (!strcmp(what, "sync"))
+		NEED(cuStreamSynchronize(the.stream));
 	else if (!strcmp(what, "host"))
 		NEED(cuLaunchHostFunc(the.stream, nothing, NULL));
 	else if (!strcmp(what, "write"))

@@ -38,7 +38,7 @@ build()
 		int LZ4_decompress_safe(const char *from, char *to, int n, int room) { return -1; }
 	C
 	sources=$(for module in base board device mem predict api/cuda/core code/cuda api/cuda/cache cache policy sched bridge xqueue local trace shim \
-		api/cuda/gpusched api/cuda/shim gpusched; do find "src/$module" -name '*.c'; done)
+		api/cuda/gpusched api/cuda/shim gpusched idem/kill; do find "src/$module" -name '*.c'; done)
 	# Without what nobody calls, as from the modules' archives.
 	$cc $flags -fPIC -ffunction-sections -Wl,--gc-sections -fvisibility=hidden -DFM_VERSION='"test"' -shared -Wl,-Bsymbolic-functions \
 		-Wl,-soname,libfermata-cuda.so -o "$tmp/lib/libfermata-cuda.so" $sources src/api/*.c \

@@ -16,7 +16,7 @@ TIME = re.compile(r"^#define\s+(\w+)\s+.*\bFM_(?:US|MS|S)\b", re.MULTILINE)
 NAPS = re.compile(r"\.tv_nsec = \d+ \* FM_\w+")
 DEFINE = re.compile(r"((?:/\*(?:[^*]|\*(?!/))*\*/\n)?)((?:#define [^\n]*\n)+)")
 UNITS = ("time", "ns", "ms", "bytes", "times", "times the interval", "commands", "launches", "gates", "segments", "intervals", "parts",
-         "windows", "trackers", "looks", "trials", "pieces", "threads", "turns")
+         "windows", "trackers", "looks", "trials", "pieces", "threads", "turns", "instructions")
 
 
 def files():

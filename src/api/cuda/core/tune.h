@@ -43,6 +43,9 @@
  * thread's stack. */
 #define FM_CU_PAD_NAP   FM_MS
 #define FM_CU_PAD_STACK (256 * 1024)
+/* [times] A launch whose blocks begin anew when they are killed is stopped so often in this way:
+ * more makes more stops short, and loses more work. test_cuda_kill.py. */
+#define FM_CU_KILLS_MOST 4u
 /* [time] A graph waits this long for what is stopped, to allocate memory, */
 #define FM_CU_GRAPH_MEMORY_MOST (100 * FM_MS)
 /* [time] and a new queue waits this long. After that it has no guard. */

@@ -528,6 +528,26 @@ static void put_scalars(const struct fm_record_kernel *k)
 	fputc('"', the.out);
 }
 
+/* Where those dots point: [allocation, byte]. */
+static void put_pointers(const struct fm_record_kernel *k)
+{
+	const char *between = "";
+	uint64_t value;
+
+	fputs(",\"args\":[", the.out);
+	for (unsigned at = 0; at + 8 <= k->bytes; at += 8) {
+		const struct allocation *a;
+
+		memcpy(&value, k->params + at, 8);
+		a = find((struct fm_record_span){value, 1});
+		if (!a)
+			continue;
+		fprintf(the.out, "%s[%" PRIu64 ",%" PRIu64 "]", between, a->id, value - a->at);
+		between = ",";
+	}
+	fputc(']', the.out);
+}
+
 static void put_flags(unsigned nature, bool coarse)
 {
 	const char *between = "";
@@ -568,6 +588,7 @@ static void put_kernel(const struct fm_record_kernel *k, enum fm_record_unseen w
 		put_flags(k->nature | FM_NATURE_DYNAMIC, false);
 		put_everything();
 	} else {
+		put_pointers(k);
 		put_flags(k->nature, many || (k->seen->n && k->seen->region[0].shift));
 		(many ? put_regions : put_sets)(k->seen);
 	}

@@ -195,7 +195,7 @@ static FM_HOT void begin_kernel(struct launch_plan *p, CUstream stream, bool per
 	uint64_t key, enum fm_cuda_id id, CUfunction f, const struct fm_cu_launch_config *config,
 	bool cooperative, struct fm_cuda_args *a)
 {
-	const struct fm_cuda_kernel *kernel = p->kernel;
+	struct fm_cuda_kernel *kernel = p->kernel;
 	bool guards = atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed);
 	bool divisible =
 		FM_UNLIKELY(atomic_load(&fm_cu_captures)) && fm_cuda_exec_takes(kernel, config);

@@ -32,6 +32,8 @@ static int set_guardian(const struct fm_api_wishes *wishes, struct fm_err *err)
 
 	if (!rc && wishes->loops)
 		rc = inject_set("FERMATA_GUARDIAN_LOOPS", wishes->loops, err);
+	if (!rc && wishes->kill)
+		rc = inject_set("FERMATA_GUARDIAN_KILL", wishes->kill, err);
 	if (!rc && !getenv("CUDA_DEVICE_MAX_CONNECTIONS"))
 		rc = inject_set("CUDA_DEVICE_MAX_CONNECTIONS", "32", err);
 	return rc;

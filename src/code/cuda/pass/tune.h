@@ -3,8 +3,9 @@
  */
 #pragma once
 
-/* The weight of a loop, about an instruction each, that passes between two looks at the stop word
+/* [instructions] The weight of a loop, that passes between two looks at the stop word
  * of a kernel that may be killed: less makes a stop sooner and loops slower. Where a look is a
  * barrier of the block, all its warps wait for one load. */
-#define FM_KILL_WHOLE_LOOK  8192
+#define FM_KILL_WHOLE_LOOK 8192
+/* Likewise, where each thread looks. */
 #define FM_KILL_SINGLE_LOOK 2048

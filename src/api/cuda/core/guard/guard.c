@@ -424,11 +424,22 @@ FM_HOT void *fm_cu_guard_begin(
 	rec->number = fm_cu_guard_number(g->records.next);
 	rec->whole = whole || rec->blocks > FM_CU_BLOCKS_MAX;
 	rec->graph = NULL;
+	rec->cuts = 0;
 	rec->follows = fm_cu_guard_uncovered(g) &&
 		       fm_cu_guard_follows(rec, fm_cu_record(&g->records, g->records.next - 1));
 	g->graph_last = false;
 	fm_cu_guard_params(ours, g->block, rec);
 	return rec->params;
+}
+
+void fm_cu_guard_kill(struct fm_cu_guard *g, uint64_t ours[FM_GUARD_PARAMS])
+{
+	struct fm_cu_record *rec = fm_cu_record(&g->records, g->records.next);
+
+	if (rec->whole)
+		return;
+	rec->number |= FM_GUARD_KILL;
+	fm_cu_guard_params(ours, g->block, rec);
 }
 
 bool fm_cu_guard_mark(struct fm_cu_guard *g, CUstream stream)

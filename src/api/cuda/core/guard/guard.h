@@ -62,6 +62,9 @@ bool fm_cu_guard_repeats(const struct fm_cu_launch_config *c, bool *whole);
  * the launch.
  */
 void *fm_cu_guard_begin(struct fm_cu_guard *g, const struct fm_cu_guarded *l, uint64_t ours[3]);
+/* Between those two: the launch may be killed in the middle of its blocks, which then run again
+ * (FM_GUARD_KILL). `ours' changes. */
+void fm_cu_guard_kill(struct fm_cu_guard *g, uint64_t ours[3]);
 void fm_cu_guard_end(struct fm_cu_guard *g, bool launched);
 
 /*

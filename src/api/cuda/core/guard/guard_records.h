@@ -19,6 +19,7 @@ struct fm_cu_record {
 	CUfunction function;
 	uint32_t bytes; /* of the parameters */
 	bool whole;     /* all blocks or none, */
+	uint8_t cuts;   /* how often its rest was made again */
 	bool follows;   /* it decides as the launch in front of it did (guard_internal.h) */
 	char *params;
 	/* Instead of all that, a launch of a graph (guard_graph.h), or NULL; and the least progress

@@ -63,6 +63,17 @@ static bool put_look(struct fm_cu_guard *g)
 	return !g->cu->stream_mem_ops(g->control, 1, &op, 0) && fm_cu_look(g);
 }
 
+/* Blocks that are killed begin anew: if that went on, the launch would never end. So it may be cut
+ * short a few times, and stops between two blocks then. */
+static uint64_t may_be_killed(struct fm_cu_record *rec, bool rest_of_it)
+{
+	uint64_t may = rec->number & FM_GUARD_KILL;
+
+	if (may && rest_of_it && rec->cuts++ >= FM_CU_KILLS_MOST)
+		may = 0;
+	return may;
+}
+
 /* Makes a launch once more, under another number, because the control block knows what was decided
  * for the last one. Its bits stay. */
 static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest_of_it)
@@ -78,7 +89,7 @@ static bool put_again(struct fm_cu_guard *g, struct fm_cu_record *rec, bool rest
 	if (g->graph)
 		g->graph->renumbered = true;
 	n = ++*(g->graph ? &g->graph->number : &g->number);
-	rec->number = UINT64_C(1) << 60 | fm_cu_guard_number(n);
+	rec->number = may_be_killed(rec, rest_of_it) | UINT64_C(1) << 60 | fm_cu_guard_number(n);
 	decides.number = rec->number;
 	fm_cu_guard_params(ours, fm_cu_guard_block(g), &decides);
 	if (rest_of_it && !rec->whole)
@@ -153,8 +164,8 @@ static void look(struct fm_cu_guard *g)
 		give_up(g);
 }
 
-/* If blocks of a launch were left in loops, something of it has run, whatever is left. A graph has
- * no save area. */
+/* If blocks of a launch were left in loops, or killed, something of it has run, whatever is left. A
+ * graph has no save area. */
 static bool left_in_loops(struct fm_cu_guard *g)
 {
 	uint64_t before = g->loops;

@@ -21,6 +21,7 @@ struct fm_cuda_code {
 	bool library;
 	CUcontext ctx; /* the module's */
 	void *handle;
+	char id[FM_IMAGE_ID];          /* empty: none of its kernels may be killed */
 	struct fm_image image;         /* it has no kernels: it is as the program made it */
 	struct fm_cuda_kernel *kernel; /* one for each of the image */
 	unsigned *by_name;             /* their numbers, in the order of their names */
@@ -51,6 +52,7 @@ static struct {
 	struct fm_client *client;
 	struct fm_client_images sum;
 	struct left image[FM_IMAGE_WHYS], kernel[FM_KERNEL_WHYS + 1], loops[FM_LOOP_WHYS];
+	struct left kill[FM_KILL_WHYS], not_killed[FM_CUDA_KILL_NOTS], list;
 } counts;
 
 /* Functions of code that we have not seen loaded. */
@@ -151,6 +153,7 @@ static bool index_kernels(struct fm_cuda_code *c)
 			continue;
 		}
 		c->kernel[i].image = k;
+		c->kernel[i].kills = fm_cuda_kills(c->id, k);
 		c->kernel[i].mode = fm_kernel_mode(k->traits);
 		c->kernel[i].left = fm_cuda_guard_list(k->name, &c->kernel[i].mode);
 	}
@@ -214,7 +217,7 @@ struct fm_cuda_code *fm_cuda_code_make(const void *image, size_t size, bool libr
 	if (!c)
 		return NULL;
 	if (image)
-		fm_cuda_rewrite(image, size, library, &c->image);
+		fm_cuda_rewrite(image, size, library, c->id, &c->image);
 	else
 		c->image.why = FM_IMAGE_UNKNOWN;
 	return made(c);
@@ -226,7 +229,7 @@ struct fm_cuda_code *fm_cuda_code_make_file(const char *path, bool library)
 
 	if (!c)
 		return NULL;
-	fm_cuda_rewrite_file(path, library, &c->image);
+	fm_cuda_rewrite_file(path, library, c->id, &c->image);
 	return made(c);
 }
 
@@ -313,10 +316,24 @@ static void tell(void)
 	tell_left("image", counts.image, FM_ARRAY_LEN(counts.image));
 	tell_left("kernel", counts.kernel, FM_ARRAY_LEN(counts.kernel));
 	tell_left("loops", counts.loops, FM_ARRAY_LEN(counts.loops));
+	tell_left("kill", counts.kill, FM_ARRAY_LEN(counts.kill));
+	tell_left("kill", counts.not_killed, FM_ARRAY_LEN(counts.not_killed));
+	tell_left("kill", &counts.list, 1);
+}
+
+/* The list says nothing of any kernel, since it is not believed. */
+static void count_list(void)
+{
+	const char *why;
+
+	fm_cuda_kill_wished(&why);
+	counts.list.why = why;
+	counts.list.n = why != NULL;
 }
 
 static void count(const struct fm_cuda_code *c)
 {
+	count_list();
 	if (c->kernel) {
 		counts.sum.images++;
 		counts.sum.kernels += c->image.n_rewritten;
@@ -342,14 +359,41 @@ static void count_loops(struct fm_cuda_kernel *k)
 	tell();
 }
 
+/* Likewise one that cannot be killed. */
+static void count_kill(struct fm_cuda_kernel *k)
+{
+	enum fm_kill_why why = k->image->kill;
+
+	if (k->kill_counted || why == FM_KILL_UNASKED || k->kills.n)
+		return;
+	k->kill_counted = true;
+	why = why == FM_KILL_ABLE ? FM_KILL_ADDRESS : why;
+	counts.kill[why].why = fm_kill_reason(why);
+	counts.kill[why].n++;
+	tell();
+}
+
+void fm_cuda_code_not_killed(struct fm_cuda_kernel *k, enum fm_cuda_kill_not why)
+{
+	pthread_mutex_lock(&lock);
+	if (!(atomic_fetch_or(&k->kill_told, 1u << why) >> why & 1)) {
+		counts.not_killed[why].why = fm_cuda_kill_not_text(why);
+		counts.not_killed[why].n++;
+		tell();
+	}
+	pthread_mutex_unlock(&lock);
+}
+
 /* Counts a kernel that the program uses and that was left as it is, in an image that was
  * rewritten. */
 static void count_kernel(struct fm_cuda_kernel *k)
 {
 	unsigned i = 0;
 
-	if (k->image)
+	if (k->image) {
 		count_loops(k);
+		count_kill(k);
+	}
 	if (k->image || k->counted || !(k->code->kernel || k == &stranger))
 		return;
 	k->counted = k != &stranger;

@@ -436,6 +436,7 @@ struct fm_cu_turnstile *fm_cuda_wait_begin(CUcontext ctx)
 {
 	struct fm_cu_turnstile *t = NULL;
 
+	fm_cuda_kill_forget();
 	fm_cuda_sets_leave();
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
 		await_ends(ctx);
@@ -453,6 +454,7 @@ void fm_cuda_wait_end(struct fm_cu_turnstile *t)
 
 bool fm_cuda_wait_begin_all(void)
 {
+	fm_cuda_kill_forget();
 	fm_cuda_sets_leave();
 	if (FM_LIKELY(!atomic_load_explicit(&fm_cuda_ways, memory_order_relaxed)))
 		return false;
@@ -594,7 +596,7 @@ static FM_HOT void put_ours(
 		memcpy((char *)a->list[1] + k->guard_at, ours, sizeof(a->ours));
 }
 
-FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
+FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, struct fm_cuda_kernel *kernel,
 	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
 	struct fm_cuda_args *a)
 {
@@ -618,6 +620,8 @@ FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_k
 	copy = fm_cu_guard_begin(q->hw.guard, &l, ours);
 	if (!copy || !fm_cuda_args_copy(kernel->image, a->params, a->extra, copy))
 		return false;
+	if (FM_UNLIKELY(kernel->kills.n) && fm_cuda_may_kill(kernel, config, copy))
+		fm_cu_guard_kill(q->hw.guard, ours);
 	put_ours(a, kernel->image, ours);
 	fm_cuda_guard_mark(q);
 	return true;

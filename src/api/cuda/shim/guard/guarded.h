@@ -161,9 +161,8 @@ static inline bool fm_cuda_may_pad(const struct fm_cuda_queue *q)
 }
 /* True: the launch is guarded. Then `a` has our parameters, and fm_cuda_guard_leave() must follow,
  * after fm_xq_end(). */
-bool fm_cuda_guard_launch(struct fm_cuda_queue *q, const struct fm_cuda_kernel *kernel,
-	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
-	struct fm_cuda_args *a);
+bool fm_cuda_guard_launch(struct fm_cuda_queue *q, struct fm_cuda_kernel *kernel, CUfunction f,
+	const struct fm_cu_launch_config *config, bool cooperative, struct fm_cuda_args *a);
 void fm_cuda_guard_leave(struct fm_cuda_queue *q, bool launched);
 
 /* --- early.c: launches that may begin before what is in front of them has ended --- */

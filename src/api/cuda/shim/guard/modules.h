@@ -7,6 +7,7 @@
 #pragma once
 #include "api/cuda/core/types.h"
 #include "args.h"
+#include "kill.h"
 #include <stdatomic.h>
 
 struct fm_cuda_code;
@@ -18,6 +19,9 @@ struct fm_cuda_kernel {
 	_Atomic uint64_t launched;     /* first.c: where it last had a first launch */
 	const char *why;               /* why it is not rewritten, in a word or two */
 	struct fm_cuda_code *code;     /* the code that it is from */
+	struct fm_cuda_kills kills;    /* launches that may be killed; kill.h */
+	bool kill_counted;             /* why it cannot be */
+	_Atomic unsigned kill_told;    /* why launches are not: bits of fm_cuda_kill_not */
 	bool counted;                  /* as left, or for its loops, when the program first
 					  wanted it */
 };
@@ -50,6 +54,9 @@ static inline struct fm_cuda_kernel *fm_cuda_kernel(CUfunction f)
 struct fm_client;
 void fm_cuda_code_tell(struct fm_client *c);
 void fm_cuda_code_fork_child(void);
+
+/* Counts a kernel of which a launch is not killed, for that reason. */
+void fm_cuda_code_not_killed(struct fm_cuda_kernel *k, enum fm_cuda_kill_not why);
 
 /* The driver has ended the context. */
 void fm_cuda_code_context_gone(CUcontext ctx);

@@ -132,18 +132,40 @@ uint64_t fm_cuda_rewrite_ns(void)
 	return atomic_load(&took_ns);
 }
 
-static enum fm_image_why rewrite(const void *image, size_t size, bool library, struct fm_image *out)
+/* The names of kernels of this image that may be killed, if there are any. */
+static char *kill_names(const void *image, size_t size, unsigned sm, char id[FM_IMAGE_ID])
 {
-	const struct fm_image_wishes wishes = {.loops = fm_cuda_loops()};
+	const char *why;
+	const void *part;
+	size_t n;
+	char *names;
+
+	*id = '\0';
+	if (!fm_cuda_kill_wished(&why) || fm_image_part(image, size, sm, &part, &n))
+		return NULL;
+	fm_image_id(id, part, n);
+	names = fm_cuda_kill_names(id);
+	if (!names)
+		*id = '\0';
+	return names;
+}
+
+static enum fm_image_why rewrite(
+	const void *image, size_t size, bool library, char id[FM_IMAGE_ID], struct fm_image *out)
+{
+	struct fm_image_wishes wishes = {.loops = fm_cuda_loops()};
+	FM_CLEAN_FREE char *names = NULL;
 	unsigned sm = wanted_sm(library);
 
 	*out = (struct fm_image){0};
+	*id = '\0';
 	if (!sm)
 		return without(out, FM_IMAGE_DEVICE);
 	if (!size)
 		size = fm_image_extent(&image);
 	if (!size)
 		return without(out, FM_IMAGE_FOREIGN);
+	wishes.kill = names = kill_names(image, size, sm, id);
 	fm_cache_rewrite(cache(), image, size, sm, &wishes, out);
 	if (!out->why && !sound(out))
 		return without(out, FM_IMAGE_VERIFY);
@@ -151,11 +173,11 @@ static enum fm_image_why rewrite(const void *image, size_t size, bool library, s
 }
 
 enum fm_image_why fm_cuda_rewrite(
-	const void *image, size_t size, bool library, struct fm_image *out)
+	const void *image, size_t size, bool library, char id[FM_IMAGE_ID], struct fm_image *out)
 {
 	FM_NO_CANCEL;
 	uint64_t start = fm_now();
-	enum fm_image_why why = rewrite(image, size, library, out);
+	enum fm_image_why why = rewrite(image, size, library, id, out);
 
 	atomic_fetch_add(&took_ns, fm_now() - start);
 	return why;
@@ -231,14 +253,16 @@ bool fm_cuda_image_globals(
 	return size && fm_image_globals(image, size, sm, unpack, bytes);
 }
 
-enum fm_image_why fm_cuda_rewrite_file(const char *path, bool library, struct fm_image *out)
+enum fm_image_why fm_cuda_rewrite_file(
+	const char *path, bool library, char id[FM_IMAGE_ID], struct fm_image *out)
 {
 	FM_NO_CANCEL;
 	FM_CLEAN_FREE char *data = NULL;
 	size_t size = 0;
 
 	*out = (struct fm_image){0};
+	*id = '\0';
 	if (read_file(path, &data, &size))
 		return without(out, FM_IMAGE_FOREIGN);
-	return fm_cuda_rewrite(data, size, library, out);
+	return fm_cuda_rewrite(data, size, library, id, out);
 }

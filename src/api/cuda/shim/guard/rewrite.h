@@ -4,12 +4,14 @@
 #include "code/cuda/image.h"
 
 /* size 0: as the image says. library: for all devices of the process, else for the current
- * context's device. The result must be freed. */
+ * context's device. id: its name, as below; empty where no kernel of it may be killed. The result
+ * must be freed. */
 enum fm_image_why fm_cuda_rewrite(
-	const void *image, size_t size, bool library, struct fm_image *out);
+	const void *image, size_t size, bool library, char id[33], struct fm_image *out);
 /* How long all calls have taken together. */
 uint64_t fm_cuda_rewrite_ns(void);
-enum fm_image_why fm_cuda_rewrite_file(const char *path, bool library, struct fm_image *out);
+enum fm_image_why fm_cuda_rewrite_file(
+	const char *path, bool library, char id[33], struct fm_image *out);
 
 /* The name of an image, or of a file, as templates have it (predict/template.h). False: it is not
  * understood, or not made for the device. */

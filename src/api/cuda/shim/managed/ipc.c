@@ -10,6 +10,7 @@
  *
  * Owns: the socket, and the thread that answers; what was given, and what has been opened.
  */
+#include "api/cuda/shim/guard/kill.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
 #include "base/util.h"
@@ -340,6 +341,7 @@ fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
 	size_t size;
 	bool can;
 
+	atomic_store(&fm_cuda_kill_exported, true);
 	m = fm_cu_inside ? NULL : fm_cuda_managed_find(p, &block);
 	if (!m || !handle || !block.size || fm_cuda_async_find(block.at, &size, &pool))
 		return NEXT(cuIpcGetMemHandle, (handle, p));

@@ -5,6 +5,7 @@
  * is pinned before them.
  */
 #include "api/cuda/core/memory/tables.h"
+#include "api/cuda/shim/guard/kill.h"
 #include "base/lockorder.h"
 #include "base/uuid.h"
 #include "managed.h"
@@ -242,6 +243,7 @@ fm_cu_result cuMemGetAddressRange_v2(CUdeviceptr *at, size_t *size, CUdeviceptr 
 fm_cu_result cuMemGetHandleForAddressRange(
 	void *handle, CUdeviceptr p, size_t size, int type, unsigned long long flags)
 {
+	atomic_store(&fm_cuda_kill_exported, true);
 	fm_cuda_managed_pin(p, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
 	fm_cuda_vmm_pin(p, size, FM_MEM_PIN_SHARED, FM_CUDA_PINNER(__func__));
 	return NEXT(cuMemGetHandleForAddressRange, (handle, p, size, type, flags));

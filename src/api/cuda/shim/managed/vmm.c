@@ -10,6 +10,7 @@
  */
 #include "api/cuda/core/memory/hold.h"
 #include "api/cuda/core/tune.h"
+#include "api/cuda/shim/guard/kill.h"
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
@@ -606,6 +607,7 @@ fm_cu_result cuMemExportToShareableHandle(
 	size_t size;
 	int rc;
 
+	atomic_store(&fm_cuda_kill_exported, true);
 	if (OURS(handle) && any()) {
 		size = exports(handle, type);
 		rc = size ? fm_cuda_vmm_pass(
