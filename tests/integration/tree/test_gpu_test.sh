@@ -43,7 +43,7 @@ ran() { # PART...: these, and no others
     [[ $(sed -n 's/^\([a-z_]*\): [0-9]* s$/\1/p' "$tmp/out" | sort | xargs) == "$(printf '%s\n' "$@" | sort | xargs)" ]] || fail "not just $*"
 }
 gpu_test 0 none none --from torch_guarded
-ran torch_guarded nccl profile memory pad sets vulkan
+ran torch_guarded nccl profile memory record pad sets kill_blocks vulkan
 gpu_test 0 none none --to ways
 ran torch ways
 gpu_test 0 none none --from ways --to streams --only streams,memory,ways
