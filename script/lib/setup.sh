@@ -12,7 +12,7 @@ BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libsystemd-dev libini
     libvulkan-dev pocl-opencl-icd g++ liboclgrind-dev python3-minimal)
 # shellcheck disable=SC2034
 TEST_PACKAGES=(git clang clang-format libclang-rt-dev llvm oclgrind shellcheck man-db valgrind python3 python3-pyopencl
-    python3-numpy clinfo clpeak hashcat ffmpeg clblast-tests mesa-vulkan-drivers vulkan-validationlayers systemd prometheus tmux
+    python3-numpy clinfo clpeak hashcat ffmpeg libze-dev clblast-tests mesa-vulkan-drivers vulkan-validationlayers systemd prometheus tmux
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user
     musl-tools libc6-i386)
 
