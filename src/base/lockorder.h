@@ -37,10 +37,12 @@
 	X(CL_LOADERS, "loaders.lock of api/opencl/shim/layer.c")                    \
 	X(VK_LAYER, "lock of api/vulkan/shim/layer.c")                              \
 	X(VK_DEVICE, "lock of struct fm_vk_device")                                 \
+	X(ZE_TRIAL, "trials.lock of api/ze/core/trial.c")                           \
 	X(SHIM_MAP, "lock of shim/queues.c")                                        \
 	X(CL_TABLE, "table.lock of api/opencl/shim/table.c")                        \
 	X(CUDA_SOLE, "lock of api/cuda/shim/contexts.c")                            \
 	X(API_QUEUE, "lock of struct fm_queue_lock")                                \
+	X(ZE_MADE, "made.lock of api/ze/shim/queues.c")                             \
 	X(GPU_SEAT, "lock of struct fm_gpu_seat")                                   \
 	X(XQ_ORDER, "order of struct fm_xq_cold")                                   \
 	X(CUDA_COMING, "one_by_one of api/cuda/shim/guard/guarded.c")               \
@@ -63,6 +65,7 @@
 	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")                    \
 	X(HIP_TRIAL, "holds.lock of api/hip/core/gate.c")                           \
 	X(HIP_WORDS, "words.lock of api/hip/core/gate.c")                           \
+	X(ZE_GATE, "gate of struct fm_ze_hwq")                                      \
 	X(VK_GATE, "gate of struct fm_vk_queue")                                    \
 	X(CL_LATE, "known.lock of api/opencl/opencl.c")                             \
 	X(CL_BARRIER, "barrier_lock of struct fm_cl_queue")                         \
@@ -86,6 +89,7 @@
 	X(LIB_HWQUEUE, "lock of struct fm_hwqueue")                                 \
 	X(CUDA_TABLE, "table_lock of api/cuda/shim/hook.c")                         \
 	X(HIP_TABLE, "made.lock of api/hip/shim/hook.c")                            \
+	X(ZE_TABLE, "table.lock of api/ze/shim/hook.c")                             \
 	X(PROFILE_LOOK, "looking of api/cuda/profile/launch.c")                     \
 	X(PROFILE_TIME, "timing of api/cuda/profile/rooms.c")                       \
 	X(PROFILE_CODE, "lock of api/cuda/profile/kernels.c")                       \

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The functions that programs call, by kinds of the table. */
+#include "keys.h"
+#include "ze.h"
+
+/* --- commands --- */
+
+struct launch {
+	struct fm_ze_queue *q; /* NULL: the call only goes to the loader */
+	uint64_t mark;
+	bool locked;
+};
+
+/* In a queue whose calls may wait nothing is ours: they may overlap. */
+static void lock(struct launch *l)
+{
+	l->locked = l->q->hw.made.desc.mode == FM_ZE_MODE_ASYNCHRONOUS;
+	if (l->locked)
+		fm_queue_lock_take(&l->q->hw.submit);
+}
+
+static void unlock(struct launch *l)
+{
+	if (l->locked)
+		fm_queue_lock_give(&l->q->hw.submit);
+}
+
+static void begin(struct launch *l, uint64_t key)
+{
+	struct fm_xq *xq = l->q->xq;
+
+	if (FM_UNLIKELY(fm_ze_backlog(l->q) > FM_ZE_DEEP))
+		fm_xq_await_gates(xq);
+	l->mark = fm_xq_mark(xq);
+	fm_xq_begin(xq, key, true);
+	lock(l);
+}
+
+static ze_result_t end(struct launch *l, ze_result_t rc)
+{
+	if (!l->q)
+		return rc;
+	unlock(l);
+	fm_xq_end(l->q->xq);
+	if (l->q->hw.made.desc.mode == FM_ZE_MODE_SYNCHRONOUS && rc == FM_ZE_SUCCESS)
+		fm_xq_synced(l->q->xq, l->mark + 1);
+	return rc;
+}
+
+/* What is appended to a list that is not immediate runs later. */
+static struct launch append(ze_command_list_handle_t list, uint64_t key, const char *call)
+{
+	struct launch l = {.q = fm_ze_is_immediate(list) ? fm_ze_queue(list, call) : NULL};
+
+	if (l.q)
+		begin(&l, key);
+	return l;
+}
+
+#define APPEND(symbol, params, list, key)                     \
+	ze_result_t symbol CALL_PARAMS(params)                \
+	{                                                     \
+		struct launch l = append(list, key, #symbol); \
+                                                              \
+		return end(&l, NEXT(symbol, params));         \
+	}
+#define ON_kernel(symbol, per_thread, name, since, note, params, list, key) \
+	APPEND(symbol, params, list, key)
+#define ON_work(symbol, per_thread, name, since, note, params, list, key) \
+	APPEND(symbol, params, list, key)
+#define ON_graph(symbol, per_thread, name, since, note, params, how, on, n, lists, key) \
+	ze_result_t symbol CALL_PARAMS(params)                                          \
+	{                                                                               \
+		struct launch l = {.q = fm_ze_queue(on, #symbol)};                      \
+                                                                                        \
+		if (FM_LIKELY(l.q)) {                                                   \
+			begin(&l, key);                                                 \
+			fm_ze_stands(l.q, n, lists);                                    \
+		}                                                                       \
+		return end(&l, NEXT(symbol, params));                                   \
+	}
+#include "api/ze/calls.def"
+
+/* A list without commands has no state that this would change. */
+static struct launch order(ze_command_list_handle_t list)
+{
+	struct launch l = {.q = fm_shim_has_client() ? fm_ze_find(list) : NULL};
+
+	if (l.q) {
+		atomic_fetch_add_explicit(&l.q->orders, 1, memory_order_relaxed);
+		lock(&l);
+	}
+	return l;
+}
+
+static ze_result_t ordered(struct launch *l, ze_result_t rc)
+{
+	if (l->q)
+		unlock(l);
+	return rc;
+}
+
+#define ON_order(symbol, per_thread, name, since, note, params, list) \
+	ze_result_t symbol CALL_PARAMS(params)                        \
+	{                                                             \
+		struct launch l = order(list);                        \
+                                                                      \
+		return ordered(&l, NEXT(symbol, params));             \
+	}
+#include "api/ze/calls.def"
+
+/* --- waiting --- */
+
+struct wait {
+	struct fm_ze_queue *q;
+	uint64_t mark, all, ours, since;
+};
+
+static struct wait wait_begin(const void *handle)
+{
+	struct wait w = {.q = fm_shim_has_client() ? fm_ze_find(handle) : NULL};
+
+	if (!w.q)
+		return w;
+	w.mark = fm_xq_mark(w.q->xq);
+	w.all = w.mark + atomic_load(&w.q->orders);
+	w.ours = atomic_load(&w.q->hw.placed);
+	w.since = fm_now();
+	fm_xq_waits(w.q->xq, w.since);
+	return w;
+}
+
+/* The driver has said that the program's commands are finished, and it has put nothing there since;
+ * only we may have, which must be invisible to it. */
+static bool idle_but_for_us(struct fm_ze_queue *q)
+{
+	uint64_t all = atomic_load(&q->xq->slot->begun) + atomic_load(&q->orders);
+
+	return atomic_load(&q->idle_at) >= all &&
+	       atomic_load(&q->hw.placed) != atomic_load(&q->ours_at);
+}
+
+static ze_result_t wait_end(struct wait w, ze_result_t rc)
+{
+	uint64_t seen;
+
+	if (!w.q)
+		return rc;
+	if (rc == FM_ZE_NOT_READY && idle_but_for_us(w.q))
+		return FM_ZE_SUCCESS;
+	if (rc != FM_ZE_SUCCESS)
+		return rc;
+	seen = atomic_load(&w.q->idle_at);
+	while (seen < w.all && !atomic_compare_exchange_weak(&w.q->idle_at, &seen, w.all))
+		;
+	atomic_store(&w.q->ours_at, w.ours);
+	fm_xq_waited(w.q->xq, w.mark, w.since);
+	return rc;
+}
+
+static bool nudge(struct fm_shim_entry *e, void *arg)
+{
+	fm_xq_nudge(e->xq);
+	return true;
+}
+
+static ze_result_t finished_some(ze_result_t rc)
+{
+	if (rc == FM_ZE_SUCCESS && fm_shim_has_client())
+		fm_shim_each(nudge, NULL);
+	return rc;
+}
+
+#define WAIT_QUEUE(symbol, params, handle)  \
+	struct wait w = wait_begin(handle); \
+                                            \
+	return wait_end(w, NEXT(symbol, params));
+#define WAIT_ANY(symbol, params, none) return finished_some(NEXT(symbol, params));
+#define ON_sync(symbol, per_thread, name, since, note, params, of, handle) \
+	ze_result_t symbol CALL_PARAMS(params)                             \
+	{                                                                  \
+		WAIT_##of(symbol, params, handle)                          \
+	}
+#include "api/ze/calls.def"
+
+/* --- lives --- */
+
+/* Where the program leaves to the driver whether calls wait, they do not: nothing could stop what
+ * is inside such a call. */
+static bool wish(ze_command_queue_desc_t *mine, const ze_command_queue_desc_t *desc)
+{
+	if (!desc || desc->mode != FM_ZE_MODE_DEFAULT || fm_client_switched_off())
+		return false;
+	*mine = *desc;
+	mine->mode = FM_ZE_MODE_ASYNCHRONOUS;
+	return true;
+}
+
+#define MAKES_QUEUE false
+#define MAKES_LIST  true
+#define ON_make(symbol, per_thread, name, since, note, params, what, handle)                    \
+	ze_result_t symbol CALL_PARAMS(params)                                                  \
+	{                                                                                       \
+		const ze_command_queue_desc_t *given = desc;                                    \
+		ze_command_queue_desc_t mine;                                                   \
+		ze_result_t rc;                                                                 \
+                                                                                                \
+		desc = wish(&mine, desc) ? &mine : given;                                       \
+		rc = NEXT(symbol, params);                                                      \
+		if (rc != FM_ZE_SUCCESS && desc != given) {                                     \
+			desc = given;                                                           \
+			rc = NEXT(symbol, params);                                              \
+		}                                                                               \
+		if (rc == FM_ZE_SUCCESS && desc && handle)                                      \
+			fm_ze_made(*handle,                                                     \
+				&(struct fm_ze_made){context, device, *desc, MAKES_##what, 0}); \
+		return rc;                                                                      \
+	}
+#include "api/ze/calls.def"
+
+static void list_changes(ze_command_list_handle_t list, bool destroyed)
+{
+	if (!fm_ze_is_immediate(list))
+		fm_ze_list_changes(list);
+	else if (destroyed)
+		fm_ze_queue_ends(list);
+}
+
+#define END_QUEUE(queue)     fm_ze_queue_ends(queue)
+#define END_LIST(list)       list_changes(list, true)
+#define END_RESET(list)      list_changes(list, false)
+#define END_CONTEXT(context) fm_ze_context_ends(context)
+#define ON_end(symbol, per_thread, name, since, note, params, what, handle) \
+	ze_result_t symbol CALL_PARAMS(params)                              \
+	{                                                                   \
+		END_##what(handle);                                         \
+		return NEXT(symbol, params);                                \
+	}
+#include "api/ze/calls.def"

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From handles to queues, and the ends of queues and lists. */
+#include "base/cancel.h"
+#include "base/lockorder.h"
+#include "ze.h"
+#include <stdlib.h>
+#include <time.h>
+
+static struct fm_ze_queue refused;
+/* A forked child does not know what its parent has made. */
+static _Atomic unsigned epoch;
+
+/* By handle: what queues and immediate lists were made with, and where other lists were executed
+ * when a gate was closed. */
+static struct {
+	pthread_mutex_t lock; /* over changes */
+	struct fm_handles of, stands;
+} made = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(made.lock, ZE_MADE);
+
+struct place {
+	uintptr_t key; /* of the queue */
+	uint64_t number;
+};
+
+static const struct fm_ze_made *made_with(const void *handle)
+{
+	const struct fm_ze_made *m = fm_handles_find(&made.of, (uintptr_t)handle);
+
+	return m && m->epoch == atomic_load_explicit(&epoch, memory_order_relaxed) ? m : NULL;
+}
+
+bool fm_ze_is_immediate(ze_command_list_handle_t list)
+{
+	const struct fm_ze_made *m = made_with(list);
+
+	return m && m->immediate;
+}
+
+static void forget(struct fm_handles *h, const void *handle)
+{
+	void *was;
+
+	pthread_mutex_lock(&made.lock);
+	was = fm_handles_find(h, (uintptr_t)handle);
+	if (was)
+		fm_handles_erase(h, (uintptr_t)handle, was);
+	pthread_mutex_unlock(&made.lock);
+	free(was);
+}
+
+void fm_ze_made(const void *handle, const struct fm_ze_made *with)
+{
+	struct fm_ze_made *m = malloc(sizeof(*m));
+
+	if (fm_shim_has_client())
+		fm_shim_close((uintptr_t)handle, false);
+	forget(&made.of, handle);
+	if (!m)
+		return;
+	*m = *with;
+	m->epoch = atomic_load(&epoch);
+	pthread_mutex_lock(&made.lock);
+	if (!fm_handles_set(&made.of, (uintptr_t)handle, m))
+		free(m);
+	pthread_mutex_unlock(&made.lock);
+}
+
+/* --- queues --- */
+
+struct fm_ze_queue *fm_ze_find(const void *handle)
+{
+	struct fm_ze_queue *q = fm_shim_look_up((uintptr_t)handle);
+
+	return q == &refused ? NULL : q;
+}
+
+struct fm_ze_queue *fm_ze_queue(const void *handle, const char *call)
+{
+	struct fm_ze_queue *q = fm_shim_look_up((uintptr_t)handle);
+
+	if (FM_LIKELY(q && q != &refused))
+		return q;
+	return (struct fm_ze_queue *)fm_shim_first((uintptr_t)handle, q, false, call);
+}
+
+static bool where(struct fm_shim_place *at)
+{
+	const struct fm_ze_made *m = made_with((void *)at->handle);
+
+	at->key = at->handle;
+	at->of = m ? m->device : NULL;
+	return m && fm_ze_driver();
+}
+
+static void free_queue(struct fm_ze_hwq *hw)
+{
+	free(fm_container(hw, struct fm_ze_queue, hw));
+}
+
+static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
+{
+	struct fm_ze_queue *q = calloc(1, sizeof(*q));
+	char key[FM_DEVKEY_MAX];
+	struct fm_xq_config config = {.device = key, .in_order = true};
+
+	if (!q)
+		return NULL;
+	q->key = at->key;
+	fm_ze_hwq_init(&q->hw, fm_ze_driver(), made_with((void *)at->handle), (void *)at->handle,
+		free_queue);
+	config.ops = fm_ze_ops(&q->hw);
+	config.hwq = &q->hw;
+	if (fm_ze_device_key(q->hw.ze, q->hw.made.device, key, sizeof(key)) &&
+		!fm_xq_create(&q->xq, c, &config))
+		return &q->entry;
+	fm_ze_unref(&q->hw);
+	return NULL;
+}
+
+/* Returns it with a reference; NULL: there is none. */
+static struct fm_ze_hwq *close_queue(const void *handle)
+{
+	struct fm_ze_queue *q = fm_ze_find(handle);
+	struct fm_ze_hwq *hw = q ? &q->hw : NULL;
+
+	if (hw)
+		fm_ze_ref(hw);
+	fm_shim_close((uintptr_t)handle, false);
+	if (hw)
+		fm_ze_end(hw);
+	return hw;
+}
+
+void fm_ze_queue_ends(const void *handle)
+{
+	struct fm_ze_hwq *hw = fm_shim_has_client() ? close_queue(handle) : NULL;
+
+	if (hw)
+		fm_ze_unref(hw);
+	forget(&made.of, handle);
+}
+
+struct of_context {
+	ze_context_handle_t context;
+	const void *handle;
+};
+
+static bool look_for(struct fm_shim_entry *e, void *arg)
+{
+	struct fm_ze_queue *q = fm_container(e, struct fm_ze_queue, entry);
+	struct of_context *of = arg;
+
+	if (q->hw.made.context == of->context)
+		of->handle = (void *)q->key;
+	return !of->handle;
+}
+
+/* The last reference destroys what was made in the context. */
+static void await_last(struct fm_ze_hwq *hw, uint64_t until)
+{
+	const struct timespec look = {.tv_nsec = FM_ZE_END_LOOK};
+	FM_NO_CANCEL;
+
+	while (atomic_load(&hw->refs) > 1 && fm_now() < until)
+		nanosleep(&look, NULL);
+	if (atomic_load(&hw->refs) > 1)
+		atomic_store(&hw->gone, true);
+	fm_ze_unref(hw);
+}
+
+/* With queues that the program has not ended. */
+void fm_ze_context_ends(ze_context_handle_t context)
+{
+	uint64_t until = fm_now() + FM_ZE_END_MOST;
+	struct of_context of = {context, NULL};
+	struct fm_ze_hwq *hw[FM_BOARD_SLOTS];
+	size_t n = 0;
+
+	if (!fm_shim_has_client())
+		return;
+	for (fm_shim_each(look_for, &of); of.handle && n < FM_BOARD_SLOTS;
+		fm_shim_each(look_for, &of)) {
+		hw[n] = close_queue(of.handle);
+		n += hw[n] != NULL;
+		forget(&made.of, of.handle);
+		of.handle = NULL;
+	}
+	while (n)
+		await_last(hw[--n], until);
+}
+
+/* --- lists that stand behind gates --- */
+
+void fm_ze_stands(struct fm_ze_queue *q, uint32_t n, ze_command_list_handle_t *lists)
+{
+	struct place *p;
+
+	if (FM_LIKELY(!atomic_load(&q->hw.closed)))
+		return;
+	for (uint32_t i = 0; i < n; i++) {
+		p = malloc(sizeof(*p));
+		if (!p)
+			return;
+		*p = (struct place){q->key, atomic_load(&q->hw.placed)};
+		forget(&made.stands, lists[i]);
+		pthread_mutex_lock(&made.lock);
+		if (!fm_handles_set(&made.stands, (uintptr_t)lists[i], p))
+			free(p);
+		pthread_mutex_unlock(&made.lock);
+	}
+}
+
+static bool has_key(const struct fm_shim_entry *e, const void *key)
+{
+	return e->key == *(const uintptr_t *)key;
+}
+
+/* A program may only do so when the device is done with the list, which it may know in ways that we
+ * do not: by then the gate is open. Other programs rely on the time that the list takes. */
+void fm_ze_list_changes(ze_command_list_handle_t list)
+{
+	struct place *p, at;
+	struct fm_xq *xq[FM_BOARD_SLOTS];
+	size_t n;
+
+	if (FM_LIKELY(!fm_handles_find(&made.stands, (uintptr_t)list)) || !fm_shim_has_client())
+		return;
+	pthread_mutex_lock(&made.lock);
+	p = fm_handles_find(&made.stands, (uintptr_t)list);
+	at = p ? *p : (struct place){0, 0};
+	pthread_mutex_unlock(&made.lock);
+	n = fm_shim_keep(xq, has_key, &at.key);
+	for (size_t i = 0; i < n; i++) {
+		if (fm_ze_is_behind(xq[i]->hwq, at.number)) {
+			fm_xq_await_gates(xq[i]);
+			fm_xq_await_end(xq[i]);
+		}
+		fm_xq_unref(xq[i]);
+	}
+	forget(&made.stands, list);
+}
+
+/* The driver does not survive a fork. */
+static void fork_child(void)
+{
+	fm_shim_forget_queues();
+	atomic_fetch_add(&epoch, 1);
+	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	fm_ze_trials_fork_child();
+	fm_ze_hook_fork_child();
+}
+
+static const struct fm_shim_queue_ops queues = {
+	.refused = &refused.entry,
+	.where = where,
+	.make = make,
+};
+
+const struct fm_shim_api fm_shim_api = {
+	.name = "ze",
+	.queues = &queues,
+	.fork_child = fork_child,
+};

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Level Zero's shim, within the module. Its hwqueues are in api/ze/core.
+ *
+ * Owns: an XQueue for each command queue and each immediate list that commands came to; what each
+ * of them was made with; which lists stand behind closed gates.
+ *
+ * Locks: that of the engine's map (shim/queues.h); made.lock in queues.c, over changes of what was
+ * made; table.lock in hook.c; those of a hwqueue (api/ze/core/core.h).
+ *
+ * Threads: the program's; the agent and the watcher (api/watch.h).
+ */
+#pragma once
+#include "api/calls.h"
+#include "api/ze/core/core.h"
+#include "shim/queues.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- hook.c --- */
+
+enum fm_ze_id {
+#define ON_other(kind, symbol, ...) FM_ZE_##symbol,
+#include "api/ze/calls.def"
+	FM_ZE_CALLS
+};
+
+#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
+	EXPORT ze_result_t symbol CALL_PARAMS(params);
+#include "api/ze/calls.def"
+
+/* The loader's function; if there is none, one that says so. */
+FM_COLD void *fm_ze_resolve(enum fm_ze_id id);
+extern _Atomic(void *) fm_ze_next[FM_ZE_CALLS];
+
+/* Calls the loader's function with the parameters of this row. */
+#define NEXT(symbol, params) \
+	((ze_result_t(*) CALL_PARAMS(params))fm_ze_own(FM_ZE_##symbol)) CALL_ARGS(params)
+static inline void *fm_ze_own(enum fm_ze_id id)
+{
+	void *fn = atomic_load_explicit(&fm_ze_next[id], memory_order_relaxed);
+
+	return FM_LIKELY(fn) ? fn : fm_ze_resolve(id);
+}
+
+/* The functions that we call ourselves. NULL: no loader is there, or it lacks some. */
+const struct fm_ze_driver *fm_ze_driver(void);
+void fm_ze_hook_fork_child(void);
+
+/* --- queues.c --- */
+
+struct fm_ze_queue {
+	FM_SHIM_ENTRY;
+	struct fm_ze_hwq hw;
+	/* Calls of the program's that only order. idle_at: so many commands and orders are
+	 * finished, as the driver has said; ours_at: so much of ours was there then. */
+	_Atomic uint64_t orders, idle_at, ours_at;
+};
+
+/* Is it an immediate list? */
+bool fm_ze_is_immediate(ze_command_list_handle_t list);
+/* The queue for a command, made at the first one. NULL: the call is not scheduled, and is
+ * counted. */
+struct fm_ze_queue *fm_ze_queue(const void *handle, const char *call);
+/* NULL: none. */
+struct fm_ze_queue *fm_ze_find(const void *handle);
+
+/* What it was made with is known from now on; another one may have had the handle before. */
+void fm_ze_made(const void *handle, const struct fm_ze_made *made);
+/* The queue or immediate list is about to end. */
+void fm_ze_queue_ends(const void *handle);
+void fm_ze_context_ends(ze_context_handle_t context);
+
+/* These lists are about to be executed on that queue, with its `submit` lock. */
+void fm_ze_stands(struct fm_ze_queue *q, uint32_t n, ze_command_list_handle_t *lists);
+/* The list is about to be used otherwise: waits while it stands behind a closed gate. */
+void fm_ze_list_changes(ze_command_list_handle_t list);
+
+/* In a queue with a closed gate, with what is ours. */
+static inline uint64_t fm_ze_backlog(const struct fm_ze_queue *q)
+{
+	uint64_t gates = atomic_load_explicit(&q->xq->gates_pending, memory_order_relaxed);
+
+	return FM_LIKELY(!gates) ? 0 : fm_slot_pending(q->xq->slot) + 2 * gates;
+}
