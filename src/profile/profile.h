@@ -25,9 +25,9 @@
 #define FM_PROFILE_BY        "FERMATA_PROFILE_BY"        /* names of FM_SOURCE_MAP, by commas */
 #define FM_PROFILE_CHECK     "FERMATA_PROFILE_CHECK"     /* 1: hashes check the others */
 #define FM_PROFILE_SANITIZER "FERMATA_PROFILE_SANITIZER" /* path of libsanitizer-public.so */
-#define FM_PROFILE_FOR       "FERMATA_PROFILE_FOR" /* so many ns from its first call on; 0: all */
-#define FM_PROFILE_TIMED     "FERMATA_PROFILE_ROOMS"     /* "0,8,16": times.h, in place of BY */
-#define FM_PROFILE_RECORDS   ".seen"                     /* how their names end */
+#define FM_PROFILE_FOR       "FERMATA_PROFILE_FOR"   /* so many ns from its first call on; 0: all */
+#define FM_PROFILE_TIMED     "FERMATA_PROFILE_ROOMS" /* "0,8,16": times.h, in place of BY */
+#define FM_PROFILE_RECORDS   ".seen"                 /* how their names end */
 
 #define FM_PROFILE_MOST     ((uint64_t)256 << 20) /* bytes of records of a process */
 #define FM_PROFILE_IMAGE    33                    /* 32 hexadecimal digits, and a zero */

@@ -45,6 +45,6 @@
 #define FM_PROFILE_AHEAD (UINT64_C(60) * 1000)
 /* [ns] For so long a launch that is to be timed waits for others of the context to end. */
 #define FM_PROFILE_ALONE (UINT64_C(1) * 1000 * 1000 * 1000)
-/* [pieces] Streams with launches that were not timed, which are waited for. Fewer: some that still run
- * beside a timed launch are forgotten. */
+/* [pieces] Streams with launches that were not timed, which are waited for. Fewer: some that still
+ * run beside a timed launch are forgotten. */
 #define FM_PROFILE_STREAMS 64u
