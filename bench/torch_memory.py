@@ -56,7 +56,7 @@ class Server:
     def __init__(self, gib, seed):
         torch.manual_seed(seed)
         torch.set_default_dtype(torch.bfloat16)
-        width = 4096 if gib >= 4 else 1024
+        width = 4096 if gib >= 1.5 else 1024  # few layers: each takes the processor time, for each token
         layer = 12 * width * width * 2 / (1 << 30)  # GiB of one
         layers = max(2, int(gib / layer))
         with torch.device(DEV), torch.no_grad():

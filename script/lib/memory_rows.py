@@ -219,7 +219,7 @@ class Rows:
         for seed in range(3):
             with contextlib.ExitStack() as stack:
                 p, had = self.torch(stack, ["serve", gib, seed])
-                alone.append([self.ask(p, f"ask {k} 32") for k in range(rounds)])
+                alone.append([self.ask(p, f"ask {k} 8") for k in range(rounds)])
         copy_ms = gib * GIB / 55e6
         with contextlib.ExitStack() as stack:
             self.ballast(stack, int(had * 8 / 3) + 3 * TORCH_CONTEXT)
@@ -227,7 +227,7 @@ class Rows:
             said = [[None] * rounds for _ in programs]
             for k in range(rounds):
                 for i, p in enumerate(programs):
-                    said[i][k] = self.ask(p, f"ask {k} 32")
+                    said[i][k] = self.ask(p, f"ask {k} 8")
                     self.tell(f"server {i} has answered request {k}: first token after {said[i][k]['first_ms']:.0f} ms")
         wrong = sum(s["tokens"] != a["tokens"] for of, native in zip(said, alone) for s, a in zip(of, native))
         firsts = [s["first_ms"] for of in said for s in of]
