@@ -39,6 +39,8 @@ static const struct {
 	{"alloc", "", "makes memory, or maps the program's own"},
 	{"release", "", "ends memory: ours is ended by us, and waits there"},
 	{"load", "", "gives an address"},
+	{"code", "cuModuleGetGlobal", "gives an address"},
+	{"code", "cuLibraryGetGlobal", "gives an address"},
 	{"order", "cuStreamWaitValue", "pins the word before"},
 	{"order", "cuStreamWriteValue", "pins the word before"},
 	{"order", "cuStreamBatchMemOp", "pins the words before"},

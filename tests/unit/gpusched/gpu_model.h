@@ -548,6 +548,11 @@ static void step(unsigned n)
 	go_on(run.actor);
 }
 
+static uint64_t known(const struct fm_gs_task *t)
+{
+	return t->accepted + t->stats.dropped;
+}
+
 static void check_end(void)
 {
 	const struct world *w = &run.s.w;
@@ -562,10 +567,11 @@ static void check_end(void)
 	}
 	if (w->g.park && resides)
 		broken("a resident is there, and the set is parked");
-	/* When it is left, what comes late finds no chunk in the stream. */
+	/* When it is left, what comes late finds no chunk in the stream, or no room behind those
+	 * that ran without a release, and the next resident looks at the word. */
 	for (unsigned i = 0; i < TASKS && !w->g.park; i++)
-		if ((w->g.leave ? w->task[i].accepted : w->task[i].done) !=
-			run.s.released[i] + w->task[i].stats.spare)
+		if ((w->g.leave ? known(&w->task[i]) + w->word[i] - w->task[i].seen_word
+				: w->task[i].done) != run.s.released[i] + w->task[i].stats.spare)
 			broken("a release was lost");
 	for (unsigned i = 0; i < TASKS && w->g.leave; i++)
 		if (w->task[i].queued > w->task[i].ended)
