@@ -179,6 +179,19 @@ KERNEL uneven(unsigned *x, const unsigned *y, unsigned n)
 	x[thread()] = tile[0] + tile[threadIdx.x];
 }
 
+// Some threads wait at an exchange for those that are in the loop.
+KERNEL awaited(unsigned *x, const unsigned *y, unsigned n)
+{
+	unsigned v = y[thread()];
+
+	if (threadIdx.x & 1) {
+#pragma unroll 1
+		for (unsigned i = 0; i < n; i++)
+			v = v * 1664525u + i;
+	}
+	x[thread()] = v + __shfl_xor_sync(0xffffffffu, v, 1);
+}
+
 // Where it points decides what it does.
 KERNEL compares(unsigned *x, const unsigned *y, unsigned n)
 {

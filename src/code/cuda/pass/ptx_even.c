@@ -3,7 +3,8 @@
  * A register varies if threads of a block may have different values in it: it follows from what
  * tells threads apart, from memory, or is written where they go apart. They go apart behind a
  * branch whose guard varies, up to where all ways from there meet again. Threads that go to where
- * there is neither a barrier nor a loop any more just end, as far as the others are concerned.
+ * there is neither a barrier nor a loop any more, nor an exchange within a warp, just end, as far
+ * as the others are concerned.
  */
 #include "ptx_even.h"
 #include "base/util.h"
@@ -23,7 +24,7 @@ struct even {
 	uint32_t n_ordered;
 	uint32_t *meet;  /* where all ways from a block meet first: NONE: nowhere */
 	uint32_t *stack; /* of blocks */
-	bool *loud;      /* there is a barrier or a loop, or a way leads to one */
+	bool *loud;      /* there is a barrier, a loop or an exchange, or a way leads to one */
 	bool *splits;    /* its branch's guard varies */
 	bool *apart;     /* threads may be in it without the others */
 	bool *seen;
@@ -46,6 +47,19 @@ static bool is_barrier(const struct even *e, const struct fm_ptx_insn *i)
 {
 	return i->op_len >= 3 && !memcmp(op_of(e, i), "bar", 3) &&
 	       !has(op_of(e, i), i->op_len, ".warp");
+}
+
+/* Threads of a warp wait for each other: also for those that are at a barrier of ours. */
+static bool is_exchange(const struct even *e, const struct fm_ptx_insn *i)
+{
+	static const char *const ops[] = {"shfl", "vote", "match", "redux", "elect", "mma",
+		"ldmatrix", "stmatrix", "movmatrix"};
+	const char *op = op_of(e, i);
+
+	for (size_t k = 0; k < FM_ARRAY_LEN(ops); k++)
+		if (i->op_len >= strlen(ops[k]) && !memcmp(op, ops[k], strlen(ops[k])))
+			return true;
+	return has(op, i->op_len, ".warp");
 }
 
 static bool leads_back(const struct fm_ptx_code *c, uint32_t i)
@@ -97,7 +111,8 @@ static void link_blocks(struct even *e)
 		e->next[b][1] =
 			last->flow == FM_PTX_ON || last->guard != FM_PTX_NONE ? b + 1 : NONE;
 		for (uint32_t i = e->first[b]; i < e->first[b + 1]; i++)
-			e->loud[b] |= is_barrier(e, &e->c->insn[i]) || leads_back(e->c, i);
+			e->loud[b] |= is_barrier(e, &e->c->insn[i]) ||
+				      is_exchange(e, &e->c->insn[i]) || leads_back(e->c, i);
 	}
 }
 
@@ -279,8 +294,9 @@ static bool find_parts(struct even *e)
 
 static bool tells_apart(const struct even *e, const struct fm_ptx_insn *i)
 {
-	static const char *const ops[] = {
-		"shfl", "vote", "match", "activemask", "redux", "elect", "mma", "ldmatrix", "atom"};
+	static const char *const ops[] = {"shfl", "vote", "match", "activemask", "redux", "elect",
+		"mma", "ldmatrix", "atom", "addc", "subc",
+		"madc"}; /* which carry flag there is, is not followed */
 	static const char *const registers[] = {"%tid", "%laneid", "%lanemask", "%warpid", "%clock",
 		"%globaltimer", "%smid", "%pm", "%envreg"};
 	const char *op = op_of(e, i), *s = e->p->text + i->at;

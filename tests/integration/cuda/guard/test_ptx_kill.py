@@ -187,7 +187,7 @@ def refused(_):
     whys = {n: k[2] for n, k in rewritten(FILE, names)[1].items()}
     check(whys == {**{n: "able" for n, _, _ in CASES}, "no_loop": "no loop", "gathers": "addresses from memory", "adds": "atomics",
                    "fenced": "fences", "counted": "barriers of some threads", "uneven_barrier": "barriers of some threads",
-                   "uneven": "threads part in its loops", "compares": "unknown addresses", "timed": "not the same each time"},
+                   "uneven": "threads part in its loops", "awaited": "threads part in its loops", "compares": "unknown addresses", "timed": "not the same each time"},
           f"{whys}")
     whys = {n: k[2] for n, k in rewritten(FILE, ["sums"])[1].items()}
     check([n for n, w in whys.items() if w != "not asked for"] == ["sums"], f"{whys}")
