@@ -43,7 +43,7 @@ struct CUstream_st {
 
 static struct {
 	struct CUstream_st stream[8];
-	unsigned streams, destroyed;
+	unsigned streams, destroyed, greens_destroyed;
 	void *page[64]; /* of the host's memory, for words of graphs */
 	unsigned pages;
 	CUgreenCtx green; /* whose streams the program's are; NULL: no such */
@@ -398,6 +398,13 @@ static fm_cu_result drv_green_stream(CUstream *s, CUgreenCtx green, unsigned fla
 	return rc;
 }
 
+static fm_cu_result drv_green_destroy(CUgreenCtx green)
+{
+	assert_true(green && green != dev.green);
+	dev.greens_destroyed++;
+	return 0;
+}
+
 static fm_cu_result drv_get_both(CUstream s, CUcontext *ctx, CUgreenCtx *green)
 {
 	*ctx = (CUcontext)8;
@@ -461,6 +468,7 @@ static const struct fm_cu_driver driver = {
 	.priority_range = drv_range,
 	.stream_create = drv_stream,
 	.green_stream_create = drv_green_stream,
+	.green_destroy = drv_green_destroy,
 	.stream_get_both = drv_get_both,
 	.stream_destroy = drv_stream_destroy,
 	.stream_synchronize = drv_sync,

@@ -685,6 +685,8 @@ static void test_reasons(void **state)
  */
 static void test_the_driver_waits(void **state)
 {
+	unsigned destroyed = dev.greens_destroyed;
+
 	begin(13);
 	atomic_store(&t.waits, true);
 	for (unsigned i = 0; i < 20; i++) {
@@ -699,6 +701,7 @@ static void test_the_driver_waits(void **state)
 	atomic_store(&t.waits, false);
 	fm_cu_context_ends(p.q.cu, p.q.base);
 	assert_int_equal(t.greens, 3);
+	assert_int_equal(dev.greens_destroyed - destroyed, 3);
 	assert_int_equal(fm_cu_pads(), 0);
 	finish();
 	stop();
@@ -748,7 +751,7 @@ static void test_what_is_anothers_stays(void **state)
 /* Others get its multiprocessors while it pads: it ends, and there is another pad then. */
 static void test_is_made_of_what_is_left(void **state)
 {
-	unsigned before;
+	unsigned before, destroyed = dev.greens_destroyed;
 
 	begin(12);
 	for (unsigned i = 0; i < 4; i++)
@@ -773,6 +776,7 @@ static void test_is_made_of_what_is_left(void **state)
 	assert_int_equal(t.greens, 1);
 	assert_null(prepare(K));
 	assert_int_equal(t.greens, 2);
+	assert_int_equal(dev.greens_destroyed - destroyed, 1);
 	assert_int_equal(fm_cu_pads(), 1);
 	assert_exact();
 	stop();

@@ -181,6 +181,16 @@ static void forget_greens(struct fm_cu_pad *p)
 		p->green[i] = NULL;
 }
 
+/* What is left would keep the primary context from its end. The context is current. */
+static void destroy(const struct fm_cu_driver *cu, struct fm_cu_pad *p)
+{
+	drop_stream(cu, p);
+	for (unsigned i = 0; i < SIZES; i++)
+		if (p->green[i] && cu->green_destroy)
+			cu->green_destroy(p->green[i]);
+	forget_greens(p);
+}
+
 /* The context is current, and nothing of it is stopped. */
 static void make(const struct make *m)
 {
@@ -189,7 +199,7 @@ static void make(const struct make *m)
 
 	drop_stream(m->cu, p);
 	if (atomic_exchange(&p->stale, false))
-		forget_greens(p);
+		destroy(m->cu, p);
 	if (!m->k)
 		return;
 	why = make_green(m);
@@ -291,15 +301,6 @@ static void await(const struct fm_cu_pad *p)
 
 	while (atomic_load(&p->making) && !fm_cu_turnstile_is_over())
 		nanosleep(&nap, NULL);
-}
-
-static void destroy(const struct fm_cu_driver *cu, struct fm_cu_pad *p)
-{
-	drop_stream(cu, p);
-	for (unsigned i = 0; i < SIZES; i++)
-		if (p->green[i] && cu->green_destroy)
-			cu->green_destroy(p->green[i]);
-	forget_greens(p);
 }
 
 void fm_cu_pads_end(const struct fm_cu_driver *cu, CUcontext ctx)
