@@ -5,7 +5,7 @@
 
 /* Changes whenever what is in a file, or what would be made of an image, does. The guardian's code
  * is part of the key besides. */
-#define FM_PACK_VERSION 7
+#define FM_PACK_VERSION 8
 
 void fm_pack(const struct fm_image *image, struct fm_buf *out);
 /* -EBADMSG, -ENOMEM; the bytes may be anything. They are the image's from then on (malloc()),
