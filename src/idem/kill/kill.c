@@ -199,6 +199,7 @@ static void read_groups(struct reader *r, struct fm_kill_launch *l)
 int fm_kill_parse(struct fm_kill_launch *l, const char *text, size_t size)
 {
 	struct reader r = {.at = text, .end = text + size};
+	size_t room;
 
 	*l = (struct fm_kill_launch){0};
 	read_names(&r, l);
@@ -210,9 +211,12 @@ int fm_kill_parse(struct fm_kill_launch *l, const char *text, size_t size)
 	want(&r, ' ');
 	l->bytes = (uint32_t)digits(&r, 10, BYTES_MOST);
 	want(&r, ' ');
-	l->word = calloc(FM_KILL_WORDS, sizeof(*l->word));
-	l->pointer = calloc(FM_KILL_WORDS, sizeof(*l->pointer));
-	l->group = calloc(FM_KILL_WORDS, sizeof(*l->group));
+	if (r.bad)
+		return -EINVAL;
+	room = words_of(l) + 1; /* there are many launches */
+	l->word = calloc(room, sizeof(*l->word));
+	l->pointer = calloc(room, sizeof(*l->pointer));
+	l->group = calloc(room, sizeof(*l->group));
 	if (!l->name || !l->word || !l->pointer || !l->group)
 		return -ENOMEM;
 	read_words(&r, l);
