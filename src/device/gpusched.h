@@ -63,6 +63,9 @@ struct fm_gates_told {
 	uint64_t left;  /* by residents: how many have gone */
 	uint64_t clock; /* by FM_GATES_CLOCK: the device's */
 	uint64_t until; /* by the host */
+	/* By residents: how often they have left the set, as `until` had passed. The host tells
+	 * FM_GATES_STAY then. */
+	uint64_t expired;
 	struct fm_gates_note note[FM_GATES_NOTES];
 };
 
@@ -85,7 +88,7 @@ struct fm_gates {
 	uint64_t notes; /* how many were written */
 	uint32_t noted; /* are they to be? 1: from the next decision on */
 	/* A resident's. */
-	uint32_t looks, has_words;
+	uint32_t looks, has_words, lent;
 	uint64_t idle;
 	struct fm_gates_seen seen[FM_GATES_TASKS];
 };

@@ -176,8 +176,11 @@ static inline bool fm_gates_is_lent(struct fm_gates *s, uint64_t now)
 {
 	uint64_t until = FM_GS_LOAD(&s->told->until);
 
-	if (until && now >= until) /* what waits for the device waits for all that stands there */
+	if (until && now >= until) { /* what waits for the device waits for all that stands there */
 		FM_GS_STORE(&s->g.leave, 1);
+		/* Behind that, as it is answered by FM_GATES_STAY. */
+		FM_GS_STORE(&s->told->expired, FM_GS_LOAD(&s->told->expired) + 1);
+	}
 	return now < until;
 }
 
@@ -189,7 +192,9 @@ static inline bool fm_gates_stays(struct fm_gates *s)
 	if (FM_GS_LANE || park || leave)
 		return false;
 	now = FM_GS_NOW;
-	if (s->looks++ % FM_GATES_LOOKS == 0 && !fm_gates_is_lent(s, now))
+	if (s->looks++ % FM_GATES_LOOKS == 0)
+		s->lent = fm_gates_is_lent(s, now);
+	if (!s->lent) /* as the last look at it was, until there is another */
 		return false;
 	return s->has_words || FM_GS_PEEK(&g->pending) ||
 	       FM_GS_PEEK(&g->wake) < fm_gs_add(now, s->idle);

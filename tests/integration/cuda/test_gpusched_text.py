@@ -22,8 +22,8 @@ DEVICE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".
 TRACES, STEPS = (2, 6) if SANITIZE else (4, 12)
 TOLD, READ = 0x70000000, 0x60000000  # memory of the host
 TASKS = 32  # of struct fm_gates_told
-TOLD_DONE, TOLD_DECIDED, TOLD_LEFT, TOLD_UNTIL, TOLD_NOTES = (8 * at for at in (0, 4 * TASKS + 3, 4 * TASKS + 4, 4 * TASKS + 6,
-                                                                              4 * TASKS + 7))
+TOLD_DONE, TOLD_DECIDED, TOLD_LEFT, TOLD_UNTIL, TOLD_EXPIRED, TOLD_NOTES = (
+    8 * at for at in (0, 4 * TASKS + 3, 4 * TASKS + 4, 4 * TASKS + 6, 4 * TASKS + 7, 4 * TASKS + 8))
 GATE, DONE, WORD = 32, 40, 48  # of struct fm_gs_task
 TURN, READERS, N = 8, 40, 72  # of struct fm_gs
 KICK, ENDED, PARK, RESIDE = 1, 2, 8, 512
@@ -182,10 +182,17 @@ def test_a_resident_goes_when_the_host_has_gone(stack):
     r.set.memory.store(TOLD + TOLD_UNTIL, 900, 8)  # it was to be there again before
     r.go_on(r.block.ended)
     r.go_on(lambda: r.set.done(0) == 2)  # what stood in the stream has run
-    again = r.set.launch(1000, 0, 1, 0, RESIDE)
-    r.set.memory.store(TOLD + TOLD_UNTIL, 0, 8)
-    while not again.ended():
-        again.advance(r.rng)
+    check(r.set.memory.load(TOLD + TOLD_EXPIRED, 8) == 1, "the host does not know why it has gone")
+
+
+def test_a_resident_goes_when_the_host_says_so(stack):
+    r = Resident(random.Random(4))
+    r.set.memory.store(r.word, 1, 8)
+    r.tell(0, 1, 0, KICK)
+    r.go_on(lambda: r.set.done(0) == 1)
+    r.set.memory.store(TOLD + TOLD_UNTIL, 0, 8)  # and no launch
+    r.go_on(r.block.ended)
+    check(r.set.memory.load(TOLD + TOLD_EXPIRED, 8) == 0, "it has left the set")
 
 
 def test_the_committed_text_is_that_of_its_source(stack):
@@ -205,4 +212,4 @@ def test_the_committed_text_is_that_of_its_source(stack):
 
 main(test_a_warp_does_what_a_processor_does, test_the_host_reads_between_two_decisions,
      test_a_resident_decides_until_it_is_parked, test_a_resident_goes_when_the_host_has_gone,
-     test_the_committed_text_is_that_of_its_source)
+     test_a_resident_goes_when_the_host_says_so, test_the_committed_text_is_that_of_its_source)

@@ -213,6 +213,48 @@ static void it_leaves_when_nobody_renews_its_stay(void **state)
 	assert_int_equal(cu.mem_free(w.words), 0);
 }
 
+/* By the word alone: a call of the driver's may stand in a lock. */
+static void it_goes_when_its_stay_is_taken_back(void **state)
+{
+	struct fm_cu_gates_words words;
+
+	(void)state;
+	describe_resident(1, 1, FM_GS_FIFO);
+	start();
+	fm_cu_gates_lend(w.gates, fm_now() + PATIENCE);
+	assert_int_equal(fm_cu_gates_reside(w.gates, FM_CU_SET_IDLE, true), 0);
+	fm_cu_gates_lend(w.gates, 0);
+	UNTIL(!fm_cu_gates_resides(w.gates));
+	assert_int_equal(fm_cu_gates_read(w.gates, &words), 0);
+	assert_int_equal(words.set->leave, 0); /* what stands in streams is not to run */
+	stop();
+	assert_int_equal(cu.mem_free(w.words), 0);
+}
+
+static void take_leave(void *arg, const struct fm_cu_gates_words *words)
+{
+	*(uint64_t *)arg = words->set->leave;
+}
+
+/* It may find that its stay is over when the host does not: clocks differ. */
+static void it_comes_again_when_it_has_left_by_itself(void **state)
+{
+	struct fm_cu_feed *f;
+	uint64_t left = 1;
+
+	(void)state;
+	describe_resident(1, 1, FM_GS_FIFO);
+	f = start_fed(2);
+	fm_cu_feed_word(f, 0);
+	for (unsigned n = 1; n <= 3; n++) {
+		UNTIL(fm_cu_gates_resides(w.gates));
+		while (__atomic_load_n(&fm_cu_gates_told(w.gates)->expired, __ATOMIC_SEQ_CST) < n)
+			fm_cu_gates_lend(w.gates, 1); /* long ago */
+		UNTIL(!fm_cu_feed_read(f, take_leave, &left) && !left);
+	}
+	end_resident(f);
+}
+
 static void a_task_that_fails_in_advance_is_off(void **state)
 {
 	struct fm_cu_feed *f;
@@ -338,6 +380,8 @@ int main(void)
 		cmocka_unit_test(it_is_not_there_in_a_park),
 		cmocka_unit_test(what_stands_in_advance_runs_before_a_call),
 		cmocka_unit_test(it_leaves_when_nobody_renews_its_stay),
+		cmocka_unit_test(it_goes_when_its_stay_is_taken_back),
+		cmocka_unit_test(it_comes_again_when_it_has_left_by_itself),
 		cmocka_unit_test(a_task_that_fails_in_advance_is_off),
 		cmocka_unit_test(a_call_that_fails_costs_no_job),
 		cmocka_unit_test(each_call_before_it_starts_may_fail),

@@ -144,7 +144,7 @@ static void tell_park(struct fm_cu_feed *f)
 		what = FM_GATES_KICK;
 	pthread_mutex_unlock(&f->lock);
 	if (park || leave)
-		fm_cu_gates_lend(f->gates, f->lent = 0);
+		fm_cu_gates_lend(f->gates, 0);
 	if (what != FM_GATES_KICK && fm_cu_gates_tell(f->gates, 0, what, 0, 0))
 		lose(f);
 	pthread_mutex_unlock(&f->park);

@@ -42,7 +42,8 @@ struct fm_cu_feed {
 	bool drains, retires;
 	bool left; /* as the device was told */
 	/* Of the thread, or under `park': */
-	uint64_t lent, clock_at, lost_notes;
+	uint64_t expired; /* stays, of which the device was told that they are over */
+	uint64_t clock_at, lost_notes;
 	bool notes; /* as the device was told */
 	uint64_t word[FM_GATES_TASKS];
 	CUdeviceptr words;

@@ -54,12 +54,22 @@ static bool wants(const struct fm_cu_feed *f, uint64_t now)
 	return wake_of(f) < now + FM_CU_SET_IDLE;
 }
 
-/* A call that fails is made again with the next look; until then the ends of chunks decide. Where
- * the stay has come to its end before it was renewed, the resident has left the set. */
+/* The resident has left the set by itself, as its stay has come to its end before it was renewed:
+ * that is over. It says so itself, since its clock is another one. Under `park', and not left. */
+static void end_own_leave(struct fm_cu_feed *f)
+{
+	uint64_t expired = fm_cu_feed_told(&fm_cu_gates_told(f->gates)->expired);
+
+	if (expired != f->expired &&
+		!fm_cu_gates_tell(f->gates, 0, FM_GATES_STAY | FM_GATES_KICK, 0, 0))
+		f->expired = expired;
+}
+
+/* A call that fails is made again with the next look; until then the ends of chunks decide. */
 void fm_cu_feed_keep_resident(struct fm_cu_feed *f)
 {
 	uint64_t now = fm_now();
-	bool stays, due, expired;
+	bool stays, due;
 
 	if (!fm_cu_gates_is_resident(f->gates))
 		return;
@@ -68,12 +78,9 @@ void fm_cu_feed_keep_resident(struct fm_cu_feed *f)
 	stays = !f->parked && !f->left && !f->lost && !f->stop;
 	due = stays && wants(f, now);
 	pthread_mutex_unlock(&f->lock);
-	expired = f->lent && now >= f->lent;
 	if (stays) {
-		f->lent = now + FM_CU_SET_LEASE;
-		fm_cu_gates_lend(f->gates, f->lent);
-		if (expired)
-			fm_cu_gates_tell(f->gates, 0, FM_GATES_STAY | FM_GATES_KICK, 0, 0);
+		fm_cu_gates_lend(f->gates, now + FM_CU_SET_LEASE);
+		end_own_leave(f);
 		if (due)
 			fm_cu_gates_reside(f->gates, FM_CU_SET_IDLE, f->has_words);
 	}
