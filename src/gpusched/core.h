@@ -205,13 +205,14 @@ static inline uint64_t fm_gs_word(const struct fm_gs_task *t)
 }
 
 /* The chunks in the stream beyond those of released jobs get jobs. A job that was put there in part
- * gets one, too. Those of a task that comes after others are released by these. */
+ * gets one, too. Those of a task that comes after others are released by these. Where the engine
+ * has opened the gate for good, chunks run by themselves. */
 static inline void fm_gs_take_spare(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
 {
 	uint64_t standing = t->in_stream - t->gate, of_jobs, jobs;
 
 	of_jobs = (t->accepted - t->done) * t->chunks - t->chunk - fm_gs_runs(t);
-	if (t->is_off || t->n_after || standing <= of_jobs)
+	if (t->is_off || t->n_after || t->gate > t->in_stream || standing <= of_jobs)
 		return;
 	jobs = (standing - of_jobs + t->chunks - 1) / t->chunks;
 	t->stats.spare = fm_gs_add(t->stats.spare, jobs);

@@ -255,6 +255,26 @@ static void it_comes_again_when_it_has_left_by_itself(void **state)
 	end_resident(f);
 }
 
+static void what_runs_at_the_end_counts_for_nothing(void **state)
+{
+	struct fm_cu_gates_words words;
+
+	(void)state;
+	describe_resident(1, 1, FM_GS_FIFO);
+	start();
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(fm_cu_gates_put(w.gates, 0, enqueue, 0, &w.number[0]), 0);
+	assert_int_equal(fm_cu_gates_tell(w.gates, 0, FM_GATES_KICK, 0, 2), 0);
+	assert_int_equal(fm_cu_gates_open(w.gates), 0);
+	assert_int_equal(fm_cu_gates_tell(w.gates, 0, FM_GATES_LEAVE | FM_GATES_KICK, 0, 0), 0);
+	assert_int_equal(fm_cu_gates_read(w.gates, &words), 0);
+	assert_int_equal(words.task[0].stats.spare, 0);
+	assert_int_equal(words.task[0].stats.dropped, 0);
+	stop();
+	assert_int_equal(w.n, 2);
+	assert_int_equal(cu.mem_free(w.words), 0);
+}
+
 static void a_task_that_fails_in_advance_is_off(void **state)
 {
 	struct fm_cu_feed *f;
@@ -382,6 +402,7 @@ int main(void)
 		cmocka_unit_test(it_leaves_when_nobody_renews_its_stay),
 		cmocka_unit_test(it_goes_when_its_stay_is_taken_back),
 		cmocka_unit_test(it_comes_again_when_it_has_left_by_itself),
+		cmocka_unit_test(what_runs_at_the_end_counts_for_nothing),
 		cmocka_unit_test(a_task_that_fails_in_advance_is_off),
 		cmocka_unit_test(a_call_that_fails_costs_no_job),
 		cmocka_unit_test(each_call_before_it_starts_may_fail),
