@@ -275,6 +275,40 @@ static void what_runs_at_the_end_counts_for_nothing(void **state)
 	assert_int_equal(cu.mem_free(w.words), 0);
 }
 
+/* A call that waits for the streams is inside while the feed ends in a stop. */
+static void *leave_feed(void *feed)
+{
+	fm_cu_feed_leave(feed);
+	fm_cu_feed_let_go(feed);
+	return NULL;
+}
+
+static void a_feed_that_ends_waits_for_no_stop(void **state)
+{
+	struct fm_cu_feed *f;
+	unsigned stood = maker.stands;
+	pthread_t thread;
+	bool busy = false;
+
+	(void)state;
+	describe_resident(1, 1, FM_GS_FIFO);
+	f = start_fed(2);
+	fm_cu_feed_word(f, 0);
+	UNTIL(!fm_cu_gates_look(w.gates, &busy) && busy);
+	maker.shut = true;
+	fm_cu_feed_stop(f);
+	UNTIL(maker.stands > stood);
+	maker.leaves = true;
+	fm_cu_feed_keep(f);
+	assert_int_equal(pthread_create(&thread, NULL, leave_feed, f), 0);
+	fm_cu_feed_retire(f, fm_now() + 20 * FM_MS);
+	fm_cu_feed_destroy(f);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	stop();
+	maker.leaves = maker.shut = false;
+	assert_int_equal(cu.mem_free(w.words), 0);
+}
+
 static void a_task_that_fails_in_advance_is_off(void **state)
 {
 	struct fm_cu_feed *f;
@@ -403,6 +437,7 @@ int main(void)
 		cmocka_unit_test(it_goes_when_its_stay_is_taken_back),
 		cmocka_unit_test(it_comes_again_when_it_has_left_by_itself),
 		cmocka_unit_test(what_runs_at_the_end_counts_for_nothing),
+		cmocka_unit_test(a_feed_that_ends_waits_for_no_stop),
 		cmocka_unit_test(a_task_that_fails_in_advance_is_off),
 		cmocka_unit_test(a_call_that_fails_costs_no_job),
 		cmocka_unit_test(each_call_before_it_starts_may_fail),

@@ -500,8 +500,8 @@ static bool is_filling(struct fm_cu_feed *f)
 	return filling;
 }
 
-/* Does anything stand in the streams, or is put there? Of a set that is lost it runs, as nobody
- * opens its gates any more. */
+/* Does anything stand in the streams, or is put there? Of a set that is lost, or ends, it runs, as
+ * nobody opens its gates any more: the end waits for the one that looks. */
 static bool is_at_work(struct fm_cu_feed *f)
 {
 	bool busy = false, lost;
@@ -511,7 +511,7 @@ static bool is_at_work(struct fm_cu_feed *f)
 	if (fm_cu_gates_look(f->gates, &busy))
 		return false;
 	pthread_mutex_lock(&f->lock);
-	lost = f->lost && !f->opened;
+	lost = (f->lost || f->stop) && !f->opened;
 	f->opened |= lost;
 	pthread_mutex_unlock(&f->lock);
 	if (busy && lost)
@@ -556,8 +556,12 @@ void fm_cu_feed_drain(struct fm_cu_feed *f)
 	f->drains = true;
 	pthread_cond_broadcast(&f->cond);
 	pthread_mutex_unlock(&f->lock);
-	if (!first || f->cu->ctx_push(f->ctx))
+	if (!first)
 		return;
+	if (f->cu->ctx_push(f->ctx)) {
+		lose(f);
+		return;
+	}
 	if (fm_cu_gates_tell(f->gates, 0, FM_GATES_DRAIN | FM_GATES_KICK, 0, 0))
 		lose(f);
 	f->cu->ctx_pop(&old);
