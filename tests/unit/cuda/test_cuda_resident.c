@@ -362,6 +362,33 @@ static void a_call_that_fails_costs_no_job(void **state)
 	}
 }
 
+/* What comes around is written before its number is: it is not taken for what was there. */
+static void notes_that_come_too_fast_are_left_out(void **state)
+{
+	struct fm_gates_note *note, out[64];
+	uint64_t lost = 0, next = 0;
+	uint32_t n;
+
+	(void)state;
+	describe_resident(1, 1, FM_GS_FIFO);
+	start();
+	note = (struct fm_gates_note *)(uintptr_t)fm_cu_gates_told(w.gates)->note;
+	for (uint64_t i = 1; i <= FM_GATES_NOTES; i++)
+		note[i - 1] = (struct fm_gates_note){.number = i, .at = i};
+	for (unsigned i = 0; i < FM_GATES_TASKS; i++)
+		note[i].at = FM_GATES_NOTES + 1 + i; /* the next decision's, in part */
+	while ((n = fm_cu_gates_notes(w.gates, out, FM_ARRAY_LEN(out), &lost)))
+		for (uint32_t i = 0; i < n; i++) {
+			assert_int_equal(out[i].at, out[i].number);
+			assert_true(out[i].number > next);
+			next = out[i].number;
+		}
+	assert_int_equal(next, FM_GATES_NOTES);
+	assert_in_range(lost, FM_GATES_TASKS, FM_GATES_NOTES / 2);
+	stop();
+	assert_int_equal(cu.mem_free(w.words), 0);
+}
+
 static void each_call_before_it_starts_may_fail(void **state)
 {
 	unsigned n;
@@ -440,6 +467,7 @@ int main(void)
 		cmocka_unit_test(a_feed_that_ends_waits_for_no_stop),
 		cmocka_unit_test(a_task_that_fails_in_advance_is_off),
 		cmocka_unit_test(a_call_that_fails_costs_no_job),
+		cmocka_unit_test(notes_that_come_too_fast_are_left_out),
 		cmocka_unit_test(each_call_before_it_starts_may_fail),
 	};
 

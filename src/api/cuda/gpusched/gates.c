@@ -19,6 +19,9 @@ struct shared {
 	struct fm_gs_task task[]; /* as they were read; behind them the set */
 };
 
+/* Of one decision there are four for each task at most. */
+#define NOTES_AT_ONCE (2 * 4 * FM_GATES_TASKS)
+
 /* The kernel, once for each context, as long as that lives: to unload it would wait for the
  * device. */
 #define MODULES 64
@@ -580,6 +583,16 @@ static bool read_note(const struct fm_gates_note *from, uint64_t number, struct 
 	return __atomic_load_n(&from->number, __ATOMIC_RELAXED) == number;
 }
 
+/* Has the device come so far that it may have been written to already, meanwhile? The number is
+ * written last. Notes of one decision come in any order, but they are not so many. */
+static bool is_overrun(const struct fm_gates_told *told, uint64_t number)
+{
+	uint64_t later = number + FM_GATES_NOTES - NOTES_AT_ONCE;
+
+	return __atomic_load_n(
+		       &told->note[(later - 1) % FM_GATES_NOTES].number, __ATOMIC_ACQUIRE) >= later;
+}
+
 uint32_t fm_cu_gates_notes(
 	struct fm_cu_gates *g, struct fm_gates_note *out, uint32_t most, uint64_t *lost)
 {
@@ -592,7 +605,7 @@ uint32_t fm_cu_gates_notes(
 		if (number <= g->notes || number - 1 - g->notes > INT64_MAX)
 			break;
 		*lost += number - 1 - g->notes;
-		if (read_note(from, number, &out[n]))
+		if (read_note(from, number, &out[n]) && !is_overrun(&g->shared->told, number))
 			n++;
 		else
 			++*lost;
