@@ -112,7 +112,8 @@ void fm_cu_feed_look_resident(struct fm_cu_feed *f)
 	away = !fm_cu_gates_resides(f->gates);
 	if (away && (wake_of(f) <= fm_now() || has_news(f)))
 		fm_cu_gates_tell(f->gates, 0, FM_GATES_KICK, 0, 0);
-	if (!away && fm_now() >= f->clock_at) {
+	/* While it is away, releases by period are decided at the device's time all the same. */
+	if ((!away || wake_of(f) != FM_GS_NEVER) && fm_now() >= f->clock_at) {
 		f->clock_at = fm_now() + FM_CU_SET_CLOCK;
 		fm_cu_gates_follow_clock(f->gates);
 	}
