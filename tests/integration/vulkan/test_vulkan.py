@@ -115,6 +115,15 @@ def level_and_name(stack):
         w.finish()
 
 
+def uppermost(stack):
+    """With no other layer, as on a machine without Mesa: then the loader asks ours for vkCreateInstance. Elsewhere Mesa's stands above it."""
+    fermata = start(stack)
+    fermata.env["NODEVICE_SELECT"] = "1"
+    for options in [], ["api=0"]:
+        worker(fermata, options=options).finish()
+    check(fermata.stats()["governed"], "nothing was scheduled")
+
+
 def suspended(stack):
     """It stops, in each way to wait and at either level, goes on, and ends right."""
     fermata = start(stack)
@@ -295,6 +304,8 @@ def doctor(stack):
     q = queues(fermata, w.pid)[0]
     check([c["verdict"] for c in checks] == ["ok", "ok"] and checks[1]["text"] == f"{len(devices)} of {len(devices)} devices can be scheduled",
           f"{checks}")
+    alone, _ = asked(NODEVICE_SELECT="1")
+    check(alone == checks, f"without Mesa's layer: {alone}, with it: {checks}")
     mine = [d for d in devices if q["device"].startswith(d["name"])]
     check(mine and max(mine[0]["levels"]) == q["level"], f"doctor: {devices}, a queue: {q}")
     check(REAL or "unproven" not in mine[0]["text"], mine[0]["text"])
@@ -336,4 +347,4 @@ def libplacebo(stack):
     same_frames(stack, "libplacebo=w=64:h=48")
 
 
-main(ways, level_and_name, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, queues_that_share, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)
+main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, queues_that_share, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)

@@ -61,6 +61,7 @@ static VkResult create(PFN_vkCreateInstance next, const VkInstanceCreateInfo *in
 	VkLayerInstanceCreateInfo *link = link_of(info);
 	VkLayerInstanceLink *below = link->u.pLayerInfo;
 	VkInstanceCreateInfo more = *info;
+	const VkInstance given = *out; /* the loader's own, which its end of the chain reads */
 	const char **names;
 	VkResult rc = VK_ERROR_EXTENSION_NOT_PRESENT;
 
@@ -81,6 +82,7 @@ static VkResult create(PFN_vkCreateInstance next, const VkInstanceCreateInfo *in
 		return rc;
 	}
 	link->u.pLayerInfo = below;
+	*out = given;
 	return next(info, allocator, out);
 }
 
@@ -174,19 +176,24 @@ PFN_vkVoidFunction fm_vkGetDeviceProcAddr(VkDevice device, const char *name)
 	return next ? ours(name) ?: next : NULL;
 }
 
-/* Without an instance the loader asks for the layer's own functions alone. */
+/* The loader asks for these two before there is an instance: with none, or, of the uppermost layer,
+ * with the one that is to be. */
+static bool is_global(const char *name)
+{
+	return !strcmp(name, "vkCreateInstance") || !strcmp(name, "vkGetInstanceProcAddr");
+}
+
 PFN_vkVoidFunction fm_vkGetInstanceProcAddr(VkInstance instance, const char *name)
 {
-	struct fm_vk_instance *i = instance ? fm_vk_instance_of(instance) : NULL;
+	struct fm_vk_instance *i;
 	PFN_vkVoidFunction next;
 
-	if (!name || (instance && !i))
+	if (!name)
 		return NULL;
-	if (!i)
-		return !strcmp(name, "vkCreateInstance") || !strcmp(name, "vkGetInstanceProcAddr")
-			       ? ours(name)
-			       : NULL;
-	next = i->get(instance, name);
+	if (is_global(name))
+		return ours(name);
+	i = instance ? fm_vk_instance_of(instance) : NULL;
+	next = i ? i->get(instance, name) : NULL;
 	return next ? ours(name) ?: next : NULL;
 }
 

@@ -279,6 +279,7 @@ static void fail(struct probe *p, bool absent, const char *why)
 
 static const char *make_instance(struct probe *p, const char *layer)
 {
+	static char text[64];
 	const VkApplicationInfo app = {
 		.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_2};
 	const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
@@ -290,10 +291,11 @@ static const char *make_instance(struct probe *p, const char *layer)
 
 	if (rc == VK_ERROR_LAYER_NOT_PRESENT)
 		return "the loader does not find the layer";
+	if (rc == VK_ERROR_INCOMPATIBLE_DRIVER)
+		return "no device: there is no driver that works";
+	snprintf(text, sizeof(text), "no instance can be made: VkResult %d", rc);
 	if (rc != VK_SUCCESS)
-		return rc == VK_ERROR_INCOMPATIBLE_DRIVER
-			       ? "no device: there is no driver that works"
-			       : "no instance can be made";
+		return text;
 #define LOAD(name)                                        \
 	p->name = (PFN_##name)p->get(p->instance, #name); \
 	if (!p->name)                                     \
