@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "vk.h"
 #include "../../integration/vulkan/vulkan_steps.h"
+#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,6 +44,9 @@ static void make_instance(struct gpu *g, const char *layer)
 	VkPhysicalDevice all[16];
 	uint32_t n = 16;
 
+#ifdef __SANITIZE_ADDRESS__
+	dlopen("libvulkan_lvp.so", RTLD_LAZY | RTLD_NODELETE); /* so that its leaks have its name */
+#endif
 	VK(vkCreateInstance(&info, NULL, &g->instance));
 	if (vkEnumeratePhysicalDevices(g->instance, &n, all) < 0 || !n) {
 		fputs("gpu_vulkan: there is no device\n", stderr);
