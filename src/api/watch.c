@@ -101,17 +101,31 @@ static void *watcher(void *arg)
 	return NULL;
 }
 
+/* The parent's watcher may have had the lock, and what it watched is the parent's. */
+static void fork_child(void)
+{
+	watch.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	fm_list_init(&watch.queues);
+	watch.telling = false;
+}
+
+static void hear_forks(void)
+{
+	pthread_atfork(NULL, NULL, fork_child);
+}
+
 static int start(void)
 {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	pthread_condattr_t clock;
 	pthread_attr_t attr;
 	sigset_t all, old;
 	pthread_t thread;
 	int rc;
 
+	pthread_once(&once, hear_forks);
 	fm_list_init(&watch.queues);
 	watch.next = 0;
-	watch.telling = false; /* a parent's was */
 	pthread_condattr_init(&clock);
 	pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
 	pthread_cond_init(&watch.cond, &clock);
