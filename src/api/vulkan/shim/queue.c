@@ -351,6 +351,7 @@ static void release(void *hwq, bool orphaned)
 {
 	struct fm_vk_queue *q = hwq;
 
+	atomic_store(&q->made, false); /* trials of other queues leave it out */
 	atomic_fetch_sub(&q->dev->live, 1);
 }
 
