@@ -10,7 +10,8 @@
  * all following commands from beginning";
  *   - what "the application must" and "must not" do ends the process with a word where it is not
  * kept: two threads inside calls for one list; a list that is reset, destroyed or executed once
- * more while it is in use; a queue, an event or a context that ends then; an event that is reset
+ * more while it is in use; a queue, an event or a context that ends then; a pool of
+ * events that ends after its context; an event that is reset
  * before all have gone past who wait for it; one that the host may not see, and looks at.
  *
  * One lock guards all; it is not held while a command works.
@@ -55,10 +56,13 @@ extern struct _ze_driver_handle_t fk_driver;
 extern struct _ze_device_handle_t fk_device[16];
 
 struct _ze_context_handle_t {
-	unsigned uses; /* commands under way */
+	unsigned uses;  /* commands under way */
+	unsigned pools; /* of events */
+	bool ended;
 };
 
 struct _ze_event_pool_handle_t {
+	ze_context_handle_t context;
 	bool host_visible;
 	uint32_t count, live;
 	_Atomic bool *used;

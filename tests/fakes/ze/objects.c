@@ -111,13 +111,19 @@ ENTRY(zeContextCreate,
 	return ZE_RESULT_SUCCESS;
 }
 
+/* One with pools of events is kept, so that these can be told that it has ended. */
 ENTRY(zeContextDestroy, (ze_context_handle_t context))
 {
+	bool last;
+
 	fk_lock();
 	if (context->uses)
 		fk_undefined("a context is destroyed while %u commands use it", context->uses);
+	context->ended = true;
+	last = !context->pools;
 	fk_unlock();
-	free(context);
+	if (last)
+		free(context);
 	return ZE_RESULT_SUCCESS;
 }
 
@@ -216,6 +222,10 @@ ENTRY(zeEventPoolCreate, (ze_context_handle_t context, const ze_event_pool_desc_
 	if (most && atomic_fetch_add(&made, 1) >= most)
 		return ZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY;
 	*pool = calloc(1, sizeof(**pool));
+	(*pool)->context = context;
+	fk_lock();
+	context->pools++;
+	fk_unlock();
 	(*pool)->host_visible = desc->flags & ZE_EVENT_POOL_FLAG_HOST_VISIBLE;
 	(*pool)->count = desc->count;
 	(*pool)->used = calloc(desc->count, sizeof(*(*pool)->used));
@@ -226,6 +236,11 @@ ENTRY(zeEventPoolDestroy, (ze_event_pool_handle_t pool))
 {
 	if (pool->live)
 		fk_undefined("a pool of events ends before %u of them", pool->live);
+	fk_lock();
+	if (pool->context->ended)
+		fk_undefined("a pool of events ends after its context");
+	pool->context->pools--;
+	fk_unlock();
 	free(pool->used);
 	free(pool);
 	return ZE_RESULT_SUCCESS;

@@ -210,10 +210,18 @@ def timeouts(stack):
 def ends(stack):
     # A child leaves alone what is its parent's; a process that exits leaves what it has.
     fermata = world(stack, ASAN_OPTIONS=f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0")
-    for how in ("exit", "fork", "exec", "cancel"):
+    for how in ("exit", "fork", "exec", "late", "cancel"):
         for options in ([], ["--level", "1"]):
             right(fermata.program([program("ze_ends"), how], *options), f"{how} {options}")
     eventually("all have left", lambda: not fermata.stats()["clients"])
+
+
+def contexts_end(stack):
+    """Nothing of ours is used after the context that it was made in, although what is under way is heard of late."""
+    fermata = world(stack, FAKE_ZE_LATE_US="30000", ASAN_OPTIONS=f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0")
+    for options in ([], ["--level", "1"]):
+        right(fermata.program([program("ze_ends"), "contexts"], *options), f"{options}")
+    check(fermata.stats()["governed"], "nothing was scheduled")
 
 
 def device_lost(stack):
@@ -282,4 +290,4 @@ def doctor(stack):
 
 
 main(conforms, answers, levels, device_names, urgent_first_at_level_2, urgent_first_at_level_1, suspended,
-     *unsanitized(at_random), lists_behind_gates, full, timeouts, ends, device_lost, daemon_dies, without, beside_others, on_request, doctor)
+     *unsanitized(at_random), lists_behind_gates, full, timeouts, ends, contexts_end, device_lost, daemon_dies, without, beside_others, on_request, doctor)

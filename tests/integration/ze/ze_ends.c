@@ -5,6 +5,8 @@
  *   exit         exits with work under way
  *   fork         a child uses a driver of its own, and the parent goes on
  *   exec         becomes another such program
+ *   contexts     makes contexts, and ends each with what was made in it
+ *   late         ends its context, with a queue, when the process exits
  *   cancel       a thread is cancelled while it submits
  *   destroy | reset  on a line of stdin a list is executed; 100 ms later, when it has long been
  * done, it is destroyed or reset, without a look whether it is done deep         on a line more is
@@ -67,6 +69,39 @@ static void in_child(void)
 	}
 	if (waitpid(pid, &status, 0) != pid || status)
 		fail("the child ended with %d", status);
+}
+
+/* What is ours in a context's queues must be gone before it, although it ends just after them. */
+static void contexts(void)
+{
+	const ze_context_desc_t desc = {.stype = ZE_STRUCTURE_TYPE_CONTEXT_DESC};
+	ze_context_handle_t first = gpu.context;
+
+	for (unsigned i = 0; i < 20; i++) {
+		ze_command_list_handle_t l[10];
+
+		OK(zeContextCreate(gpu.driver, &desc, &gpu.context));
+		own.q = queue_new(ASYNC, COMPUTE);
+		for (unsigned n = 0; n < 10; n++) {
+			l[n] = list_new(COMPUTE);
+			launch(l[n], own.spin, (void *)(uintptr_t)500000, 0, NULL, NULL);
+			OK(zeCommandListClose(l[n]));
+			execute(own.q, l[n], NULL);
+		}
+		OK(zeCommandQueueSynchronize(own.q, UINT64_MAX));
+		for (unsigned n = 0; n < 10; n++)
+			OK(zeCommandListDestroy(l[n]));
+		if (i % 4)
+			OK(zeCommandQueueDestroy(own.q));
+		OK(zeContextDestroy(gpu.context));
+	}
+	gpu.context = first;
+}
+
+static void end_late(void)
+{
+	OK(zeContextDestroy(gpu.context));
+	puts("right");
 }
 
 static void *submits(void *arg)
@@ -169,6 +204,8 @@ int main(int argc, char **argv)
 	load(false);
 	if (!strcmp(how, "fork"))
 		in_child(); /* before it has a driver */
+	if (!strcmp(how, "late"))
+		atexit(end_late);
 	begin();
 	if (strcmp(how, "lost"))
 		some_work();
@@ -180,6 +217,10 @@ int main(int argc, char **argv)
 		some_work();
 	} else if (!strcmp(how, "exec")) {
 		execl(argv[0], argv[0], "exit", NULL);
+	} else if (!strcmp(how, "late")) {
+		return 0;
+	} else if (!strcmp(how, "contexts")) {
+		contexts();
 	} else if (!strcmp(how, "cancel")) {
 		cancelled();
 	} else if (!strcmp(how, "destroy") || !strcmp(how, "reset")) {

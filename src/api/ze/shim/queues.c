@@ -15,7 +15,8 @@ static _Atomic unsigned epoch;
 static struct {
 	pthread_mutex_t lock; /* over changes */
 	struct fm_handles of, stands;
-} made = {.lock = PTHREAD_MUTEX_INITIALIZER};
+	struct fm_list living; /* queues of ours, also ended ones that something still uses */
+} made = {.lock = PTHREAD_MUTEX_INITIALIZER, .living = {&made.living, &made.living}};
 FM_LOCK_RANK(made.lock, ZE_MADE);
 
 struct place {
@@ -95,7 +96,12 @@ static bool where(struct fm_shim_place *at)
 
 static void free_queue(struct fm_ze_hwq *hw)
 {
-	free(fm_container(hw, struct fm_ze_queue, hw));
+	struct fm_ze_queue *q = fm_container(hw, struct fm_ze_queue, hw);
+
+	pthread_mutex_lock(&made.lock);
+	fm_list_del(&q->living);
+	pthread_mutex_unlock(&made.lock);
+	free(q);
 }
 
 static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
@@ -109,6 +115,9 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 	q->key = at->key;
 	fm_ze_hwq_init(&q->hw, fm_ze_driver(), made_with((void *)at->handle), (void *)at->handle,
 		free_queue);
+	pthread_mutex_lock(&made.lock);
+	fm_list_add_tail(&made.living, &q->living);
+	pthread_mutex_unlock(&made.lock);
 	config.ops = fm_ze_ops(&q->hw);
 	config.hwq = &q->hw;
 	if (fm_ze_device_key(q->hw.ze, q->hw.made.device, key, sizeof(key)) &&
@@ -156,38 +165,58 @@ static bool look_for(struct fm_shim_entry *e, void *arg)
 	return !of->handle;
 }
 
-/* The last reference destroys what was made in the context. */
-static void await_last(struct fm_ze_hwq *hw, uint64_t until)
+/* Marks those that are still there. */
+static bool any_living(ze_context_handle_t context, bool forsake)
+{
+	struct fm_ze_queue *q;
+	bool any = false;
+
+	pthread_mutex_lock(&made.lock);
+	fm_list_each (q, &made.living, living) {
+		if (q->hw.made.context != context)
+			continue;
+		any = true;
+		if (forsake)
+			atomic_store(&q->hw.gone, true);
+	}
+	pthread_mutex_unlock(&made.lock);
+	return any;
+}
+
+/* The last reference to a queue destroys what was made for it in the context, also if the program
+ * has ended the queue before. At the process's end nobody gives it back. */
+static void await_last(ze_context_handle_t context, const struct fm_client *c, uint64_t until)
 {
 	const struct timespec look = {.tv_nsec = FM_ZE_END_LOOK};
 	FM_NO_CANCEL;
 
-	while (atomic_load(&hw->refs) > 1 && fm_now() < until)
+	while (any_living(context, false)) {
+		if (fm_client_exits(c) || fm_now() > until) {
+			any_living(context, true);
+			return;
+		}
 		nanosleep(&look, NULL);
-	if (atomic_load(&hw->refs) > 1)
-		atomic_store(&hw->gone, true);
-	fm_ze_unref(hw);
+	}
 }
 
 /* With queues that the program has not ended. */
 void fm_ze_context_ends(ze_context_handle_t context)
 {
+	const struct fm_client *c = fm_shim_has_client();
 	uint64_t until = fm_now() + FM_ZE_END_MOST;
 	struct of_context of = {context, NULL};
-	struct fm_ze_hwq *hw[FM_BOARD_SLOTS];
-	size_t n = 0;
+	struct fm_ze_hwq *hw;
 
-	if (!fm_shim_has_client())
+	if (!c)
 		return;
-	for (fm_shim_each(look_for, &of); of.handle && n < FM_BOARD_SLOTS;
-		fm_shim_each(look_for, &of)) {
-		hw[n] = close_queue(of.handle);
-		n += hw[n] != NULL;
+	for (fm_shim_each(look_for, &of); of.handle; fm_shim_each(look_for, &of)) {
+		hw = close_queue(of.handle);
+		if (hw)
+			fm_ze_unref(hw);
 		forget(&made.of, of.handle);
 		of.handle = NULL;
 	}
-	while (n)
-		await_last(hw[--n], until);
+	await_last(context, c, until);
 }
 
 /* --- lists that stand behind gates --- */
@@ -247,6 +276,7 @@ static void fork_child(void)
 	fm_shim_forget_queues();
 	atomic_fetch_add(&epoch, 1);
 	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	fm_list_init(&made.living);
 	fm_ze_trials_fork_child();
 	fm_ze_hook_fork_child();
 }

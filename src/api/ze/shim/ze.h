@@ -13,6 +13,7 @@
 #pragma once
 #include "api/calls.h"
 #include "api/ze/core/core.h"
+#include "base/list.h"
 #include "shim/queues.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -51,6 +52,7 @@ void fm_ze_hook_fork_child(void);
 
 struct fm_ze_queue {
 	FM_SHIM_ENTRY;
+	struct fm_list living; /* under made.lock, until its last reference */
 	struct fm_ze_hwq hw;
 	/* Calls of the program's that only order. idle_at: so many commands and orders are
 	 * finished, as the driver has said; ours_at: so much of ours was there then. */
