@@ -2,12 +2,10 @@
 /* Launches as text: HASH NAME GRID BLOCK SHARED BYTES WORDS POINTERS GROUPS. */
 #include "kill.h"
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define NAME_MOST  2048u
-#define BYTES_MOST (8 * FM_KILL_WORDS)
+#define NAME_MOST 2048u
 /* Of a distance: so sums do not overflow. */
 #define FAR (INT64_C(1) << 56)
 
@@ -20,48 +18,13 @@ void fm_kill_launch_free(struct fm_kill_launch *l)
 	*l = (struct fm_kill_launch){0};
 }
 
-static bool is_name(const char *s, size_t n)
+bool fm_kill_is_name(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!((s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') ||
 			    (s[i] >= '0' && s[i] <= '9') || s[i] == '_' || s[i] == '$'))
 			return false;
 	return n && n <= NAME_MOST;
-}
-
-static unsigned words_of(const struct fm_kill_launch *l)
-{
-	return (l->bytes + 7) / 8;
-}
-
-bool fm_kill_print(const struct fm_kill_launch *l, char text[FM_KILL_CHARS])
-{
-	FILE *to;
-	bool ok;
-
-	if (!is_name(l->name, strlen(l->name)) || strlen(l->hash) != FM_KILL_HASH - 1 ||
-		l->bytes > BYTES_MOST)
-		return false;
-	to = fmemopen(text, FM_KILL_CHARS, "w");
-	if (!to)
-		return false;
-	fprintf(to, "%s %s %u,%u,%u %u,%u,%u %u %u ", l->hash, l->name, l->grid[0], l->grid[1],
-		l->grid[2], l->block[0], l->block[1], l->block[2], l->shared, l->bytes);
-	for (unsigned i = 0; i < words_of(l); i++)
-		if (l->at >> i & 1)
-			fputc('p', to);
-		else
-			fprintf(to, "%" PRIx64 ",", l->word[i]);
-	fputs("; ", to);
-	for (unsigned i = 0; i < l->n; i++)
-		fprintf(to, "%u:%" PRId64 ",", l->pointer[i].group, l->pointer[i].plus);
-	fputs("; ", to);
-	for (unsigned i = 0; i < l->n_groups; i++)
-		fprintf(to, "%" PRId64 ":%" PRId64 ":%" PRId64 ":%" PRId64 ",", l->group[i].from,
-			l->group[i].to, l->group[i].wfrom, l->group[i].wto);
-	fputs(";", to);
-	ok = !ferror(to) && ftell(to) < (long)FM_KILL_CHARS - 1;
-	return !fclose(to) && ok;
 }
 
 /* --- reading --- */
@@ -136,7 +99,7 @@ static void read_names(struct reader *r, struct fm_kill_launch *l)
 	r->bad |= strspn(l->hash, "0123456789abcdef") != FM_KILL_HASH - 1;
 	want(r, ' ');
 	space = memchr(r->at, ' ', (size_t)(r->end - r->at));
-	if (r->bad || !space || !is_name(r->at, (size_t)(space - r->at))) {
+	if (r->bad || !space || !fm_kill_is_name(r->at, (size_t)(space - r->at))) {
 		r->bad = true;
 		return;
 	}
@@ -146,7 +109,7 @@ static void read_names(struct reader *r, struct fm_kill_launch *l)
 
 static void read_words(struct reader *r, struct fm_kill_launch *l)
 {
-	for (unsigned i = 0; i < words_of(l) && !r->bad; i++) {
+	for (unsigned i = 0; i < fm_kill_words(l) && !r->bad; i++) {
 		if (comes(r, 'p')) {
 			l->at |= UINT64_C(1) << i;
 			l->n++;
@@ -209,11 +172,11 @@ int fm_kill_parse(struct fm_kill_launch *l, const char *text, size_t size)
 	read_dims(&r, l->block);
 	l->shared = (uint32_t)digits(&r, 10, UINT32_MAX);
 	want(&r, ' ');
-	l->bytes = (uint32_t)digits(&r, 10, BYTES_MOST);
+	l->bytes = (uint32_t)digits(&r, 10, FM_KILL_BYTES);
 	want(&r, ' ');
 	if (r.bad)
 		return -EINVAL;
-	room = words_of(l) + 1; /* there are many launches */
+	room = fm_kill_words(l) + 1; /* there are many launches */
 	l->word = calloc(room, sizeof(*l->word));
 	l->pointer = calloc(room, sizeof(*l->pointer));
 	l->group = calloc(room, sizeof(*l->group));
@@ -264,7 +227,7 @@ enum fm_kill_match fm_kill_match(const struct fm_kill_launch *l, const uint32_t 
 	if (memcmp(l->grid, grid, sizeof(l->grid)) || memcmp(l->block, block, sizeof(l->block)) ||
 		l->shared != shared)
 		return FM_KILL_OTHER;
-	for (unsigned i = 0; i < words_of(l); i++) {
+	for (unsigned i = 0; i < fm_kill_words(l); i++) {
 		const struct fm_kill_pointer *p = &l->pointer[n];
 		unsigned bytes = l->bytes - 8 * i < 8 ? l->bytes - 8 * i : 8;
 		uint64_t value = 0;

@@ -46,6 +46,15 @@ struct fm_kill_launch {
 	struct fm_kill_group *group;
 };
 
+#define FM_KILL_BYTES (8 * FM_KILL_WORDS) /* of parameters, at most */
+
+static inline unsigned fm_kill_words(const struct fm_kill_launch *l)
+{
+	return (l->bytes + 7) / 8;
+}
+
+/* May a kernel in a list be called that? */
+bool fm_kill_is_name(const char *s, size_t n);
 /* A launch as text, without quotes or backslashes. False: it has no such text. */
 bool fm_kill_print(const struct fm_kill_launch *l, char text[FM_KILL_CHARS]);
 /* -EINVAL, -ENOMEM; freed in any case. */

@@ -31,7 +31,8 @@ static int add(struct fm_kill_list *l, const char *text, size_t size)
 	if (l->n == FM_KILL_MOST)
 		return -E2BIG;
 	if (!(l->n & (l->n - 1))) {
-		more = realloc(l->launch, (l->n ? 2 * l->n : 1) * sizeof(*more)); /* of FM_KILL_MOST */
+		more = realloc(
+			l->launch, (l->n ? 2 * l->n : 1) * sizeof(*more)); /* of FM_KILL_MOST */
 		if (!more)
 			return -ENOMEM;
 		l->launch = more;
