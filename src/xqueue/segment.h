@@ -109,6 +109,7 @@ struct fm_xq_cold {
 	unsigned unsampled;   /* segments since one was timed */
 	uint64_t sample_edge; /* the queue's edge_at then */
 	bool yields;          /* yield.c */
+	bool yields_blocked;  /* since a call of ours is in the way */
 	uint64_t yields_since, patience;
 	uint64_t still_seen, still_since, still_progress, still_done; /* it has not moved since */
 	uint64_t shut_out_at; /* the agent's: since when it could not take the lock; 0: it could */

@@ -53,7 +53,8 @@ static bool set(struct fm_xq *q, bool yields, uint64_t now)
 	return true;
 }
 
-/* Adapts how long this queue waits before it yields the next time. */
+/* Adapts how long this queue waits before it yields the next time. That a call of ours was in the
+ * way says nothing of other times. */
 static void learn(struct fm_xq_cold *x, uint64_t now)
 {
 	bool helped = now - x->yields_since < FM_XQ_YIELD_HELPED;
@@ -63,15 +64,21 @@ static void learn(struct fm_xq_cold *x, uint64_t now)
 }
 
 /* Where a call of ours is in the way it is known what the queue waits for. */
-static uint64_t patience(struct fm_xq *q)
+static bool is_blocked(const struct fm_xq *q)
+{
+	return q->ops->guardian.blocked && q->ops->guardian.blocked(q->hwq);
+}
+
+/* Has it been patient for long enough? */
+static bool has_waited(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
+	uint64_t still = now - x->still_since;
 
-	if (q->ops->guardian.blocked && q->ops->guardian.blocked(q->hwq))
-		return FM_XQ_YIELD_BLOCKED;
 	if (!x->patience)
 		x->patience = FM_XQ_YIELD_STILL_MOST;
-	return x->patience;
+	x->yields_blocked = still < x->patience;
+	return !x->yields_blocked || (still >= FM_XQ_YIELD_BLOCKED && is_blocked(q));
 }
 
 uint64_t fm_xq_yield_look(struct fm_xq *q, uint64_t now)
@@ -95,13 +102,12 @@ bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
 		unseen || progress != x->still_progress || done != x->still_done) {
 		if (x->yields && !locked)
 			return false;
-		if (x->yields)
+		if (x->yields && !x->yields_blocked)
 			learn(x, now);
 		x->still_since = now;
 		x->still_progress = progress;
 		x->still_done = done;
 		return set(q, false, now);
 	}
-	return now - x->still_since >= patience(q) && !x->yields && somebody_stands(q) &&
-	       set(q, true, now);
+	return !x->yields && has_waited(q, now) && somebody_stands(q) && set(q, true, now);
 }

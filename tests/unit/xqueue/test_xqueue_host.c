@@ -456,6 +456,46 @@ static void test_yields(void **state)
 	over();
 }
 
+static bool is_blocked(void *hwq)
+{
+	return true;
+}
+
+/* A call of ours is in the way: it yields at once, and that says nothing of the next time. */
+static void test_yields_to_a_call_of_ours(void **state)
+{
+	struct fm_xq *stopped, *stuck;
+	struct fm_hw_ops with;
+
+	start();
+	stopped = hard_queue();
+	stuck = hard_queue();
+	learn(stopped);
+	set_gate(stopped, FM_GATE_CLOSED);
+	hard_launch(stopped, 0);
+	eventually(fm_xq_stalled(stopped));
+	pthread_mutex_lock(&stuck->cold->lock);
+	with = *stuck->ops;
+	with.guardian.blocked = is_blocked;
+	stuck->ops = &with;
+	pthread_mutex_unlock(&stuck->cold->lock);
+	fm_queue_lock_take(lock_of(stuck->hwq));
+	launch_of(stuck, LONG, 1);
+	fm_queue_lock_give(lock_of(stuck->hwq));
+	fm_client_wake(stuck->client);
+	eventually(hold_of(stuck) == FM_HOLD_RESTS);
+	set_gate(stopped, FM_GATE_OPEN);
+	eventually((fm_simdev_advance(w.dev, LONG), w.n == 2));
+	eventually(hold_of(stuck) == FM_HOLD_NONE);
+	pthread_mutex_lock(&stuck->cold->lock);
+	assert_true(stuck->cold->yields_blocked);
+	assert_int_equal(stuck->cold->patience, FM_XQ_YIELD_STILL_MOST);
+	pthread_mutex_unlock(&stuck->cold->lock);
+	hard_close(stopped);
+	hard_close(stuck);
+	over();
+}
+
 /* Nobody stands: however long its command takes, it keeps its place. */
 static void test_yields_to_nobody(void **state)
 {
@@ -531,6 +571,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_pending_until_open),
 	cmocka_unit_test(test_keeps_few_trackers),
 	cmocka_unit_test(test_yields),
+	cmocka_unit_test(test_yields_to_a_call_of_ours),
 	cmocka_unit_test(test_yields_to_nobody),
 	cmocka_unit_test(test_wide),
 };
