@@ -373,9 +373,12 @@ static void count_kill(struct fm_cuda_kernel *k)
 	tell();
 }
 
+/* A launch has the order of its queue, which comes behind this lock: if another thread has it, the
+ * next launch tells. */
 void fm_cuda_code_not_killed(struct fm_cuda_kernel *k, enum fm_cuda_kill_not why)
 {
-	pthread_mutex_lock(&lock);
+	if (pthread_mutex_trylock(&lock))
+		return;
 	if (!(atomic_fetch_or(&k->kill_told, 1u << why) >> why & 1)) {
 		counts.not_killed[why].why = fm_cuda_kill_not_text(why);
 		counts.not_killed[why].n++;
