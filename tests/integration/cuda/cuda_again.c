@@ -11,6 +11,7 @@
  *   idle KERNEL OUT IN   a block of it, without anything to do
  *   reset                ends the context; there is another one, without memory
  *   export X             other processes may touch it
+ *   import 0             tries to open what another process may have given
  *   machine PATH X N     N blocks of the kernel `step' of an image of machine code
  *
  * At the end it prints a hash of each memory that is left.
@@ -130,6 +131,15 @@ static void export(int x)
 	NEED(cuIpcGetMemHandle(&handle, the.at[x]));
 }
 
+static void import(int x)
+{
+	struct fm_cu_ipc_handle handle = {0};
+	CUdeviceptr at;
+
+	if (!cuIpcOpenMemHandle_v2(&at, handle, 1))
+		NEED(cuIpcCloseMemHandle(at));
+}
+
 static void take(int x)
 {
 	NEED(cuStreamSynchronize(the.stream));
@@ -172,6 +182,8 @@ static int memory(const char *what, int x, int y)
 		take(x);
 	} else if (!strcmp(what, "export")) {
 		export(x);
+	} else if (!strcmp(what, "import")) {
+		import(x);
 	} else {
 		return 0;
 	}

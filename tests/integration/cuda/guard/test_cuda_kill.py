@@ -4,6 +4,7 @@
 the middle of their blocks and run again, others do not, and what is wrong with a list is said. The driver is the fake one."""
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -117,10 +118,12 @@ def other_launches(stack):
         check(not l.killed(), f"killed: {why}")
 
 
-def exported_memory(stack):
+def memory_of_others(stack):
+    """Given to another process, or taken from one."""
     l = Listed(stack)
-    counts = l.counted(ALLOCS + "up 1\nexport 0\n" + "run again_rounds 0 1 128\n" * 8 + "sync\n", 5)
-    check(counts == {"kill (memory of others)": 1} and not l.killed(), f"{counts}")
+    for call in "export 0", "import 0":
+        counts = l.counted(ALLOCS + f"up 1\n{call}\n" + "run again_rounds 0 1 128\n" * 8 + "sync\n", 5)
+        check(counts == {"kill (memory of others)": 1} and not l.killed(), f"{call}: {counts}")
 
 
 def other_code(stack):
@@ -138,6 +141,18 @@ def kernels_that_cannot(stack):
     check("again_plain" in l.text and '"kill":[' in l.text, l.text)
     counts = l.counted(ALLOCS + "up 1\n" + "run again_plain 0 1 128\n" + "run again_rounds 0 1 128\n" * 8 + "sync\n", 7)
     check(counts == {"kill (no loop)": 1} and not l.killed(), f"{counts}")
+
+
+def a_pointer_taken_for_a_value(stack):
+    """What the kernel touches there is not known, wherever the others point."""
+    l = Listed(stack)
+    words = re.compile(r'("kill":\["\w+ \w+ \S+ \S+ \d+ \d+ )p(.*?); 0:0,1:0,; [^,]*,(.*?)"')
+    text, n = words.subn(r'\g<1>1234,\2; 0:0,; \3"', l.text)
+    check(n == 1, l.text)
+    with open(l.list, "w", encoding="ascii") as f:
+        f.write(text)
+    counts = l.counted(SEEN, 9)
+    check(counts == {"kill (unknown addresses)": 1} and not l.killed(), f"{counts}")
 
 
 def lists_not_believed(stack):
@@ -168,4 +183,5 @@ def lists_not_believed(stack):
 
 
 if __name__ == "__main__":
-    main(listed_launches, not_asked_for, other_launches, exported_memory, other_code, kernels_that_cannot, lists_not_believed)
+    main(listed_launches, not_asked_for, other_launches, memory_of_others, other_code, kernels_that_cannot, a_pointer_taken_for_a_value,
+         lists_not_believed)

@@ -62,7 +62,18 @@ char *fm_cuda_kill_names(const char id[FM_IMAGE_ID])
 }
 
 /* A pointer that the kernel does anything with but add to it cannot be compared with another one.
- */
+ * Nor can what it takes for a pointer, and the record for a value: of what is around that nothing
+ * is known. */
+static bool is_told(const struct fm_kill_launch *l, const struct fm_kernel *k)
+{
+	if (l->bytes != k->param_bytes || (l->at & ~k->bases))
+		return false;
+	for (unsigned i = 0; 8 * i < l->bytes; i++)
+		if ((k->bases & ~l->at) >> i & 1 && l->word[i])
+			return false;
+	return true;
+}
+
 struct fm_cuda_kills fm_cuda_kills(const char id[FM_IMAGE_ID], const struct fm_kernel *k)
 {
 	struct fm_cuda_kills its = {0};
@@ -71,7 +82,7 @@ struct fm_cuda_kills fm_cuda_kills(const char id[FM_IMAGE_ID], const struct fm_k
 		return its;
 	its.n = fm_kill_find(&the.list, id, k->name, &its.first);
 	for (size_t i = 0; i < its.n; i++)
-		if ((its.first[i].at & ~k->bases) || its.first[i].bytes != k->param_bytes)
+		if (!is_told(&its.first[i], k))
 			its.n = 0;
 	return its;
 }

@@ -42,7 +42,8 @@ struct fm_cuda_kills fm_cuda_kills(const char id[FM_IMAGE_ID], const struct fm_k
 bool fm_cuda_may_kill(
 	struct fm_cuda_kernel *k, const struct fm_cu_launch_config *c, const void *params);
 
-/* Memory may be of another kind from now on; or another process may reach it. */
+/* Memory may be of another kind from now on; or another process may reach some, or it is another
+ * process' own. */
 extern _Atomic unsigned fm_cuda_kill_age;
 extern _Atomic bool fm_cuda_kill_exported;
 static inline void fm_cuda_kill_forget(void)

@@ -284,6 +284,7 @@ fm_cu_result cuMemImportFromShareableHandle(
 
 	if (rc != FM_CU_SUCCESS || fm_cu_inside)
 		return rc;
+	atomic_store(&fm_cuda_kill_exported, true);
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	known = vmm_of(find(FM_CUDA_HANDLE, *handle));
 	if (known)
@@ -341,8 +342,10 @@ static void opened(CUdeviceptr ptr)
 
 fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
 {
-	fm_cu_result rc = fm_cuda_ipc_open(ptr, &handle);
+	fm_cu_result rc;
 
+	atomic_store(&fm_cuda_kill_exported, true);
+	rc = fm_cuda_ipc_open(ptr, &handle);
 	if (rc != FM_CUDA_NOT_MANAGED)
 		return rc;
 	rc = WITH_TABLES(NEXT(cuIpcOpenMemHandle, (ptr, handle, flags)));
@@ -353,8 +356,10 @@ fm_cu_result cuIpcOpenMemHandle(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle
 
 fm_cu_result cuIpcOpenMemHandle_v2(CUdeviceptr *ptr, struct fm_cu_ipc_handle handle, unsigned flags)
 {
-	fm_cu_result rc = fm_cuda_ipc_open(ptr, &handle);
+	fm_cu_result rc;
 
+	atomic_store(&fm_cuda_kill_exported, true);
+	rc = fm_cuda_ipc_open(ptr, &handle);
 	if (rc != FM_CUDA_NOT_MANAGED)
 		return rc;
 	rc = WITH_TABLES(NEXT(cuIpcOpenMemHandle_v2, (ptr, handle, flags)));
