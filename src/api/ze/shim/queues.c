@@ -240,9 +240,13 @@ void fm_ze_stands(struct fm_ze_queue *q, uint32_t n, ze_command_list_handle_t *l
 	}
 }
 
-static bool has_key(const struct fm_shim_entry *e, const void *key)
+/* The hwqueue, too, must stay, since another thread may end the queue. */
+static bool keep_of_key(const struct fm_shim_entry *e, const void *key)
 {
-	return e->key == *(const uintptr_t *)key;
+	if (e->key != *(const uintptr_t *)key)
+		return false;
+	fm_ze_ref(&fm_container((struct fm_shim_entry *)e, struct fm_ze_queue, entry)->hw);
+	return true;
 }
 
 /* A program may only do so when the device is done with the list, which it may know in ways that we
@@ -259,13 +263,16 @@ void fm_ze_list_changes(ze_command_list_handle_t list)
 	p = fm_handles_find(&made.stands, (uintptr_t)list);
 	at = p ? *p : (struct place){0, 0};
 	pthread_mutex_unlock(&made.lock);
-	n = fm_shim_keep(xq, has_key, &at.key);
+	n = fm_shim_keep(xq, keep_of_key, &at.key);
 	for (size_t i = 0; i < n; i++) {
-		if (fm_ze_is_behind(xq[i]->hwq, at.number)) {
+		struct fm_ze_hwq *hw = xq[i]->hwq;
+
+		if (fm_ze_is_behind(hw, at.number)) {
 			fm_xq_await_gates(xq[i]);
 			fm_xq_await_end(xq[i]);
 		}
 		fm_xq_unref(xq[i]);
+		fm_ze_unref(hw);
 	}
 	forget(&made.stands, list);
 }
