@@ -121,9 +121,25 @@ static uint64_t key_of(CUlibrary library, CUcontext ctx)
 	return ((uintptr_t)library * UINT64_C(0x9e3779b97f4a7c15)) ^ (uintptr_t)ctx;
 }
 
+/* It is not wanted after all. */
+static void not_used(uint64_t key)
+{
+	struct fm_cuda_block *b;
+
+	pthread_mutex_lock(&fm_cuda_memory.lock);
+	b = fm_cuda_blocks_find(&fm_cuda_memory.blocks, FM_CUDA_USED, key);
+	if (b && !b->bytes) {
+		fm_cuda_blocks_erase(&fm_cuda_memory.blocks, b);
+		known -= known > 0;
+	}
+	pthread_mutex_unlock(&fm_cuda_memory.lock);
+}
+
+/* Of threads that want something of it at once, the first counts it. */
 bool fm_cuda_globals_use(struct fm_cuda_globals *g, CUlibrary library)
 {
-	const struct fm_cuda_block *b;
+	struct fm_cuda_block *b,
+		begun = {.used = (uintptr_t)library, .space = FM_CUDA_USED, .kind = FM_MEM_GLOBAL};
 
 	*g = (struct fm_cuda_globals){.bytes = 0};
 	if (FM_LIKELY(!fm_cuda_globals_any_library()) || !library)
@@ -131,13 +147,22 @@ bool fm_cuda_globals_use(struct fm_cuda_globals *g, CUlibrary library)
 	g->m.at = fm_cuda_mem_here();
 	if (!g->m.at.counts)
 		return true;
-	g->key = key_of(library, g->m.at.ctx);
+	g->key = begun.key = key_of(library, g->m.at.ctx);
+	begun.of = (uintptr_t)g->m.at.ctx;
+	begun.dev = (int16_t)g->m.at.dev;
 	pthread_mutex_lock(&fm_cuda_memory.lock);
 	b = fm_cuda_blocks_find(&fm_cuda_memory.blocks, FM_CUDA_LIBRARY, (uintptr_t)library);
-	if (b && b->bytes > 0 && !fm_cuda_blocks_find(&fm_cuda_memory.blocks, FM_CUDA_USED, g->key))
+	if (b && b->bytes > 0 &&
+		!fm_cuda_blocks_find(&fm_cuda_memory.blocks, FM_CUDA_USED, g->key)) {
 		g->bytes = (uint64_t)b->bytes;
+		if (fm_cuda_blocks_put(&fm_cuda_memory.blocks, &begun))
+			known++;
+	}
 	pthread_mutex_unlock(&fm_cuda_memory.lock);
-	return !g->bytes || fm_cuda_mem_begin(&g->m, FM_MEM_GLOBAL, g->bytes);
+	if (!g->bytes || fm_cuda_mem_begin(&g->m, FM_MEM_GLOBAL, g->bytes))
+		return true;
+	not_used(g->key);
+	return false;
 }
 
 fm_cu_result fm_cuda_globals_used(struct fm_cuda_globals *g, CUlibrary library, fm_cu_result rc)
@@ -145,7 +170,9 @@ fm_cu_result fm_cuda_globals_used(struct fm_cuda_globals *g, CUlibrary library, 
 	if (FM_LIKELY(!g->bytes))
 		return rc;
 	rc = fm_cuda_mem_made(&g->m, FM_CUDA_USED, g->key, g->bytes, rc);
-	if (!rc)
+	if (rc)
+		not_used(g->key);
+	else
 		belongs(FM_CUDA_USED, g->key, library);
 	return rc;
 }
