@@ -381,15 +381,16 @@ static bool large_number(struct cursor *c, uint64_t *v)
 	return c->at > from;
 }
 
-/* The elements of an array that is declared without their number. */
-static uint64_t initial_values(const struct cursor *c)
+/* The elements of an array that is declared without their number: nothing but its values is behind
+ * that, and they are passed. */
+static uint64_t initial_values(struct cursor *c)
 {
 	uint64_t n = 0;
 
-	for (size_t at = c->at; at < c->end && c->s[at] != ';'; at++)
-		if (c->s[at] == ',')
+	for (; c->at < c->end && c->s[c->at] != ';'; c->at++)
+		if (c->s[c->at] == ',')
 			n++;
-		else if (c->s[at] == '{' && !n)
+		else if (c->s[c->at] == '{' && !n)
 			n = 1;
 	return n;
 }
@@ -421,7 +422,7 @@ static bool variable(struct cursor *c, uint64_t *bytes)
 		return false;
 	while (accept(c, '[')) {
 		if (!large_number(c, &count)) {
-			if (!accept(c, ']'))
+			if (!accept(c, ']') || accept(c, '['))
 				return false;
 			count = initial_values(c);
 		} else if (!accept(c, ']')) {
@@ -435,7 +436,8 @@ static bool variable(struct cursor *c, uint64_t *bytes)
 	       !__builtin_add_overflow(*bytes / align * align, size, bytes);
 }
 
-/* Those of the text's outermost level: what is in braces is a function's, or an initial value. */
+/* Those of the text's outermost level: what is in braces is a function's, or an initial value; in
+ * parentheses, a parameter's (`.param .u64 .ptr .global p'). */
 static bool globals(struct cursor *c, uint64_t *bytes)
 {
 	unsigned depth = 0;
@@ -447,9 +449,11 @@ static bool globals(struct cursor *c, uint64_t *bytes)
 	while (c->at < c->end) {
 		len = depth ? 0 : word(c, &w);
 		if (!len) {
-			depth += c->at < c->end && c->s[c->at] == '{';
-			depth -= depth && c->at < c->end && c->s[c->at] == '}';
-			elsewhere &= c->at < c->end && c->s[c->at] != ';';
+			char is_now = c->at < c->end ? c->s[c->at] : '\0';
+
+			depth += is_now == '{' || is_now == '(';
+			depth -= depth && (is_now == '}' || is_now == ')');
+			elsewhere &= is_now != ';';
 			c->at++;
 		} else if (is(w, len, ".extern")) {
 			elsewhere = true;

@@ -360,6 +360,11 @@ static void variables(void **state)
 		1);
 	assert_int_equal(
 		globals_of(HEAD ".global .align 8 .u64 a[] = {1, f, 3}; .global .u8 b;"), 25);
+	assert_int_equal(globals_of(HEAD ".global .u64 a[][2] = {{1, 2}, {3, 4}};"), UINT64_MAX);
+	assert_int_equal(
+		globals_of(HEAD ".global .u8 a;\n.entry k(.param .u64 .ptr .global .align 16 p)"
+				"{ ret; }\n.const .u8 b;"),
+		2);
 	assert_int_equal(globals_of(HEAD ".global .u64 a[99999999999999999999];"), UINT64_MAX);
 	assert_int_equal(globals_of(HEAD ".global .u64 a[4611686018427387904];"), UINT64_MAX);
 	assert_int_equal(globals_of(HEAD ".global .b8"), UINT64_MAX);
