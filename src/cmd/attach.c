@@ -77,6 +77,13 @@ bool attach_withdraw(const char *group)
 	return path && !unlink(path);
 }
 
+bool attach_waits(const char *group)
+{
+	FM_CLEAN_FREE char *path = path_of(group, false);
+
+	return path && !access(path, F_OK);
+}
+
 pid_t attach_taken(const char *dir)
 {
 	FM_CLEAN_FREE char *path = NULL;
@@ -114,8 +121,12 @@ static int say_taken(struct fm_err *err)
 {
 	const char *dir = getenv(DIR_IN);
 	FM_CLEAN_FREE char *path = NULL;
+	struct stat st;
 	int fd, n;
 
+	/* It may have been left behind, and another user have a folder of that name. */
+	if (dir && (lstat(dir, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid()))
+		return fm_err_set(err, -ENOENT, "whoever asked for that is gone");
 	if (!dir || asprintf(&path, "%s/" TAKEN, dir) < 0)
 		return fm_err_set(err, -EINVAL, "the request makes no sense");
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

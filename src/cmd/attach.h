@@ -16,6 +16,8 @@
 int attach_ask(const char *group, const char *const *names, struct fm_err *err);
 /* True: nobody has taken it, and nobody will. */
 bool attach_withdraw(const char *group);
+/* Nobody has taken it as yet. */
+bool attach_waits(const char *group);
 /* The process that has taken a request whose records go to `dir'; 0: none as yet. */
 pid_t attach_taken(const char *dir);
 

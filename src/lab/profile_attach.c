@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define LOOK   UINT64_C(50000000)   /* [ns] between looks at what has come */
+#define TAKES  UINT64_C(5000000000) /* [ns] from when a request is taken until that is said */
 #define WRITES UINT64_C(1000000000) /* [ns] for the end of the records, when the time is over */
 
 static volatile sig_atomic_t stopped;
@@ -41,14 +42,21 @@ static void nap(void)
 	nanosleep(&t, NULL);
 }
 
+/* Whoever takes the request says so in a moment, or cannot, and never says so. */
 static pid_t wait_for_taker(const struct profile_options *o, const char *dir)
 {
+	uint64_t gone = 0;
 	pid_t pid;
 
 	while (!(pid = attach_taken(dir))) {
-		/* Whoever has taken it says so in a moment. */
 		if (stopped && attach_withdraw(o->attach))
 			return 0;
+		if (attach_waits(o->attach))
+			gone = 0;
+		else if (!gone)
+			gone = fm_now();
+		else if (fm_now() - gone > TAKES)
+			return attach_taken(dir);
 		progress_show("%s: waiting for the next process of %s", cli_name(), o->attach);
 		nap();
 	}
@@ -93,5 +101,5 @@ int profile_attach(const struct profile_options *o, const char *dir, struct fm_e
 	if (pid)
 		wait_for_end(o, pid);
 	progress_clear();
-	return pid ? 0 : fm_err_set(err, -EINTR, "no process of '%s' was started", o->attach);
+	return pid ? 0 : fm_err_set(err, -EINTR, "no process of '%s' is looked at", o->attach);
 }
