@@ -135,6 +135,11 @@ def attached(stack):
     p.send_signal(signal.SIGINT)
     _, said = p.communicate(timeout=PATIENCE)
     check(p.returncode == 1 and "no process of 'training'" in said and not os.path.exists(asked), f"{p.returncode} {said}")
+    # Somebody has taken it, and cannot say so: it is waited for no longer.
+    p = look()
+    os.unlink(asked)
+    _, said = p.communicate(timeout=4 * PATIENCE)
+    check(p.returncode == 1 and "no process of 'training'" in said, f"{p.returncode} {said}")
     for options, word in ((("--attach-next", "a/b"), "no name of a group"), (("--attach-next", "a", "--", "true"), "starts no program"),
                           (("--for", "1s", "--", "true"), "belongs to --attach-next")):
         r = subprocess.run(command("profile", *options), env=fermata.env, capture_output=True, text=True, check=False)
@@ -331,6 +336,16 @@ def times_change_nothing(stack):
     check(result["seen"] > 50 and not result["unseen"].get("failed"), said)
 
 
+def contexts_end(stack):
+    """A program may release its primary context, and reset it: its parts of the device end before."""
+    argv = [program("cuda_devices"), "0.02", "devices", "primary again"]
+    native = subprocess.run(argv, env=cuda_env(dict(os.environ)), capture_output=True, text=True, timeout=PATIENCE, check=False).stdout
+    check("reset 0" in native, native)
+    result, said, _, printed = profile(stack, argv, "--rooms=8,16")
+    check(printed == native, f"the program notes something else: {printed}")
+    check(any(len(k["on"]) == 3 for k in result["kernels"]), said)
+
+
 def times_elsewhere(stack):
     """Where there is no part of the device, or not that one, kernels are timed on the whole of it, and the reason is told."""
     for word, options, env in (("no green contexts", "--rooms=8", {"FAKE_CUDA_FAIL": "cuDeviceGetDevResource@1/1=801"}),
@@ -372,4 +387,4 @@ def what_cannot_be(stack):
 
 
 if __name__ == "__main__":
-    main(exactly, graphs, attached, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, times, times_change_nothing, times_elsewhere, what_cannot_be)
+    main(exactly, graphs, attached, what_was_missed, tensor_maps, by_marks, by_hashes, files, against_templates, times, times_change_nothing, contexts_end, times_elsewhere, what_cannot_be)

@@ -173,6 +173,7 @@ bool fm_profile_map_find(const void *map, struct fm_profile_map *out);
 
 struct fm_profile_context {
 	CUcontext ctx;
+	CUdevice dev;
 	unsigned lost;            /* tables that a launch may still write to */
 	CUdeviceptr table;        /* struct fm_touched, with FM_PROFILE_TABLE_CELLS */
 	struct fm_touched *host;  /* the same on the host */
@@ -183,6 +184,9 @@ struct fm_profile_context {
 };
 /* Of the current context. NULL: there is none, or the driver refuses. */
 struct fm_profile_context *fm_profile_context(const struct fm_profile_driver *cu);
+/* The program is about to end that context or, if `dev` is no NULL, the primary one of that device;
+ * what is known of others there is forgotten, too. So it is in all files. Under `looking'. */
+void fm_profile_context_forget(CUcontext ctx, const CUdevice *dev);
 /* What hashing needs. */
 bool fm_profile_context_hashes(const struct fm_profile_driver *cu, struct fm_profile_context *c);
 bool fm_profile_context_marks(const struct fm_profile_driver *cu, struct fm_profile_context *c);
@@ -218,6 +222,7 @@ struct fm_profile_launching {
 struct fm_profile_look;
 struct fm_profile_look *fm_profile_before(const struct fm_profile_launching *l);
 void fm_profile_after(struct fm_profile_look *look, fm_cu_result rc);
+void fm_profile_look_context_ends(CUcontext ctx, const CUdevice *dev);
 
 /* --- graphs.c: kernels in graphs --- */
 
@@ -225,6 +230,7 @@ void fm_profile_after(struct fm_profile_look *look, fm_cu_result rc);
 void fm_profile_graph_made(CUgraphExec exec, CUgraph graph);
 /* It ends, or is changed otherwise. */
 void fm_profile_graph_gone(CUgraphExec exec);
+void fm_profile_graph_context_ends(CUcontext ctx, const CUdevice *dev);
 /* Launches it node by node, each kernel with a look at it. False: nothing was launched, and it is
  * to be launched as it is. */
 bool fm_profile_graph_launch(CUgraphExec exec, CUstream stream, fm_cu_result *rc);
@@ -243,9 +249,9 @@ void fm_profile_time_after(struct fm_profile_timing *t, fm_cu_result rc);
 void fm_profile_time_stays(struct fm_profile_timing *t);
 /* A graph is launched there, which is not timed. */
 void fm_profile_time_graph(CUstream stream);
-/* The program is about to end a stream, or a context, and all that is in it. */
+/* The program is about to end a stream. */
 void fm_profile_time_stream_ends(CUstream stream);
-void fm_profile_time_context_ends(void);
+void fm_profile_time_context_ends(CUcontext ctx, const CUdevice *dev);
 enum fm_rooms_why fm_profile_rooms_why(void);
 
 /* --- hash.c --- */

@@ -420,14 +420,74 @@ fm_cu_result cuStreamDestroy_v2(CUstream stream)
 	return NEXT(cuStreamDestroy_v2, (stream));
 }
 
+#define DEVICES 64u
+
+static _Atomic int retained[DEVICES]; /* how often the program has each primary context */
+
+/* That context or, if `dev` is no NULL, the device's primary one. */
+static void ends(CUcontext ctx, const CUdevice *dev)
+{
+	if (!fm_tap_wanted() || fm_tap_inside)
+		return;
+	if (fm_profile_wish()->times) {
+		fm_profile_time_context_ends(ctx, dev);
+		return;
+	}
+	fm_profile_graph_context_ends(ctx, dev);
+	fm_profile_look_context_ends(ctx, dev);
+}
+
 fm_cu_result cuCtxDestroy_v2(CUcontext ctx)
 {
-	fm_profile_time_context_ends();
+	ends(ctx, NULL);
 	return NEXT(cuCtxDestroy_v2, (ctx));
+}
+
+fm_cu_result cuDevicePrimaryCtxReset(CUdevice dev)
+{
+	ends(NULL, &dev);
+	return NEXT(cuDevicePrimaryCtxReset, (dev));
 }
 
 fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev)
 {
-	fm_profile_time_context_ends();
+	ends(NULL, &dev);
 	return NEXT(cuDevicePrimaryCtxReset_v2, (dev));
+}
+
+fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev)
+{
+	fm_cu_result rc = NEXT(cuDevicePrimaryCtxRetain, (ctx, dev));
+
+	if (!rc && !fm_tap_inside && (unsigned)dev < DEVICES)
+		atomic_fetch_add(&retained[dev], 1);
+	return rc;
+}
+
+/* The last one ends it. */
+static void releases(CUdevice dev)
+{
+	if ((unsigned)dev < DEVICES && atomic_load(&retained[dev]) <= 1)
+		ends(NULL, &dev);
+}
+
+/* It may have been retained by a way that we have not seen. */
+static fm_cu_result released(CUdevice dev, fm_cu_result rc)
+{
+	if (!rc && !fm_tap_inside && (unsigned)dev < DEVICES &&
+		atomic_fetch_sub(&retained[dev], 1) <= 0)
+		atomic_fetch_add(&retained[dev], 1);
+	return rc;
+}
+
+fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
+{
+	releases(dev);
+	return released(dev, NEXT(cuDevicePrimaryCtxRelease, (dev)));
+}
+
+fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
+{
+	releases(dev);
+	return released(dev, NEXT(cuDevicePrimaryCtxRelease_v2, (dev)));
 }

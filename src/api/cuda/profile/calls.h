@@ -33,7 +33,11 @@
 	X(cuLaunchCooperativeKernel_ptsz, cuLaunchCooperativeKernel, true, 9000, (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params)) \
 	X(cuStreamDestroy_v2, cuStreamDestroy, false, 4000, (CUstream stream)) \
 	X(cuCtxDestroy_v2, cuCtxDestroy, false, 4000, (CUcontext ctx)) \
+	X(cuDevicePrimaryCtxReset, cuDevicePrimaryCtxReset, false, 7000, (CUdevice dev)) \
 	X(cuDevicePrimaryCtxReset_v2, cuDevicePrimaryCtxReset, false, 11000, (CUdevice dev)) \
+	X(cuDevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, false, 7000, (CUcontext *ctx, CUdevice dev)) \
+	X(cuDevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease, false, 7000, (CUdevice dev)) \
+	X(cuDevicePrimaryCtxRelease_v2, cuDevicePrimaryCtxRelease, false, 11000, (CUdevice dev)) \
 	X(cuGraphInstantiate, cuGraphInstantiate, false, 10000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	X(cuGraphInstantiate_v2, cuGraphInstantiate, false, 11000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	X(cuGraphInstantiateWithFlags, cuGraphInstantiate, false, 12000, (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \

@@ -18,13 +18,26 @@ struct fm_profile_context *fm_profile_context(const struct fm_profile_driver *cu
 
 	if (cu->current(&ctx) || !ctx)
 		return NULL;
-	for (unsigned i = 0; i < CONTEXTS; i++) {
-		if (!contexts[i].ctx)
-			contexts[i].ctx = ctx;
+	for (unsigned i = 0; i < CONTEXTS; i++)
 		if (contexts[i].ctx == ctx)
 			return contexts[i].lost > FM_PROFILE_LOST ? NULL : &contexts[i];
+	for (unsigned i = 0; i < CONTEXTS; i++) {
+		if (contexts[i].ctx)
+			continue;
+		contexts[i].ctx = ctx;
+		if (!cu->device || cu->device(&contexts[i].dev))
+			contexts[i].dev = 0;
+		return &contexts[i];
 	}
 	return NULL;
+}
+
+/* The driver ends the tables with the context. */
+void fm_profile_context_forget(CUcontext ctx, const CUdevice *dev)
+{
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		if (contexts[i].ctx && (dev ? contexts[i].dev == *dev : contexts[i].ctx == ctx))
+			contexts[i] = (struct fm_profile_context){0};
 }
 
 bool fm_profile_context_marks(const struct fm_profile_driver *cu, struct fm_profile_context *c)

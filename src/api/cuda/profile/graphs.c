@@ -21,8 +21,10 @@ struct part {
 struct copy {
 	struct copy *next;
 	CUgraphExec exec; /* the program's */
-	CUgraph graph;    /* the copy */
-	CUgraphExec own;  /* that was made of it, once it is wanted */
+	CUcontext ctx;    /* in which it was made */
+	CUdevice dev;
+	CUgraph graph;   /* the copy */
+	CUgraphExec own; /* that was made of it, once it is wanted */
 	struct part *part;
 	size_t n;
 	unsigned looked, since; /* launches node by node, and those since it was last updated */
@@ -88,6 +90,22 @@ void fm_profile_graph_gone(CUgraphExec exec)
 	copy_free(c);
 }
 
+/* What was made of the copies ends with the context, and so does what the program has. */
+void fm_profile_graph_context_ends(CUcontext ctx, const CUdevice *dev)
+{
+	unsigned looked;
+	struct copy *c, *old;
+
+	do {
+		pthread_mutex_lock(&lock);
+		for (c = copies; c && (dev ? c->dev != *dev : c->ctx != ctx);)
+			c = c->next;
+		old = c ? take(c->exec, &looked) : NULL;
+		pthread_mutex_unlock(&lock);
+		copy_free(old);
+	} while (c);
+}
+
 /* NULL: the driver does not copy it, or it is too large. */
 static struct copy *copy_of(const struct fm_profile_driver *cu, CUgraphExec exec, CUgraph graph)
 {
@@ -99,9 +117,13 @@ static struct copy *copy_of(const struct fm_profile_driver *cu, CUgraphExec exec
 		free(c);
 		c = NULL;
 	}
-	fm_profile_leave(cu, mode);
-	if (c)
+	if (c) {
 		c->exec = exec;
+		cu->current(&c->ctx);
+		if (!cu->device || cu->device(&c->dev))
+			c->dev = 0;
+	}
+	fm_profile_leave(cu, mode);
 	return c;
 }
 

@@ -439,7 +439,8 @@ static void finish(struct fm_profile_look *l, fm_cu_result launched)
 	if (rc == -ETIMEDOUT) {
 		/* The device may still write there: nobody else gets these tables. */
 		l->k->times->slow = true;
-		*l->c = (struct fm_profile_context){.ctx = l->c->ctx, .lost = l->c->lost + 1};
+		*l->c = (struct fm_profile_context){
+			.ctx = l->c->ctx, .dev = l->c->dev, .lost = l->c->lost + 1};
 		fm_profile_unseen(FM_UNSEEN_SLOW);
 	} else if (launched || rc || !read) {
 		fm_profile_unseen(FM_UNSEEN_FAILED);
@@ -460,5 +461,20 @@ void fm_profile_after(struct fm_profile_look *l, fm_cu_result rc)
 	finish(l, rc);
 	fm_profile_leave(l->cu, mode);
 	atomic_store(&looked_at, 0);
+	pthread_mutex_unlock(&looking);
+}
+
+/* A look that is under way ends first. */
+void fm_profile_look_context_ends(CUcontext ctx, const CUdevice *dev)
+{
+	const struct timespec nap = fm_timespec(FM_PROFILE_NAP);
+	uint64_t until = fm_now() + 2 * FM_PROFILE_WAIT;
+
+	while (pthread_mutex_trylock(&looking)) {
+		if (fm_now() > until)
+			return;
+		nanosleep(&nap, NULL);
+	}
+	fm_profile_context_forget(ctx, dev);
 	pthread_mutex_unlock(&looking);
 }

@@ -78,23 +78,6 @@ enum fm_rooms_why fm_profile_rooms_why(void)
 	return atomic_load(&why_not);
 }
 
-/* --- around our own calls --- */
-
-static int enter(const struct fm_profile_driver *cu)
-{
-	int mode = FM_CU_CAPTURE_MODE_RELAXED;
-
-	fm_tap_inside++;
-	cu->capture_mode(&mode);
-	return mode;
-}
-
-static void leave(const struct fm_profile_driver *cu, int mode)
-{
-	cu->capture_mode(&mode);
-	fm_tap_inside--;
-}
-
 static void nap(void)
 {
 	const struct timespec t = fm_timespec(FM_PROFILE_NAP);
@@ -160,27 +143,54 @@ void fm_profile_time_graph(CUstream stream)
 	pthread_mutex_unlock(&timing);
 }
 
-static void forget(CUstream stream, bool all)
+void fm_profile_time_stream_ends(CUstream stream)
 {
 	if (!fm_tap_wanted() || fm_tap_inside || !fm_profile_wish()->times || !take_turn())
 		return;
 	for (unsigned i = 0; i < FM_PROFILE_STREAMS; i++)
-		if (all || running[i].stream == stream)
+		if (running[i].stream == stream)
 			running[i].ctx = NULL;
-	for (unsigned i = 0; all && i < CONTEXTS; i++)
-		contexts[i] = (struct context){0};
 	pthread_mutex_unlock(&timing);
 }
 
-void fm_profile_time_stream_ends(CUstream stream)
+/* --- ends of contexts --- */
+
+static struct fm_cu_green green;
+
+static void drop_stream(const struct fm_profile_driver *cu, struct context *c)
 {
-	forget(stream, false);
+	if (c->at)
+		cu->stream_destroy(c->stream);
+	c->at = 0;
 }
 
-/* Of all contexts: what belongs to another one is made anew. */
-void fm_profile_time_context_ends(void)
+/* A driver does not reset a primary context that has green contexts, and one that is released stays
+ * there for them. */
+static void drop_context(const struct fm_profile_driver *cu, struct context *c)
 {
-	forget(NULL, true);
+	drop_stream(cu, c);
+	for (unsigned i = 0; i < FM_PROFILE_ROOMS; i++)
+		if (c->part[i].green)
+			green.destroy(c->part[i].green);
+	for (unsigned i = 0; i < FM_PROFILE_STREAMS; i++)
+		if (running[i].ctx == c->ctx)
+			running[i].ctx = NULL;
+	*c = (struct context){0};
+}
+
+void fm_profile_time_context_ends(CUcontext ctx, const CUdevice *dev)
+{
+	const struct fm_profile_driver *cu = fm_profile_driver();
+	int mode;
+
+	if (!cu || !take_turn())
+		return;
+	mode = fm_profile_enter(cu);
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		if (contexts[i].ctx && (dev ? contexts[i].dev == *dev : contexts[i].ctx == ctx))
+			drop_context(cu, &contexts[i]);
+	fm_profile_leave(cu, mode);
+	pthread_mutex_unlock(&timing);
 }
 
 /* --- a context --- */
@@ -221,15 +231,17 @@ static struct context *context(const struct fm_profile_driver *cu)
 
 	if (cu->current(&ctx) || !ctx)
 		return NULL;
+	for (unsigned i = 0; i < CONTEXTS; i++)
+		if (contexts[i].ctx == ctx)
+			return contexts[i].refused ? NULL : &contexts[i];
 	for (unsigned i = 0; i < CONTEXTS; i++) {
 		struct context *c = &contexts[i];
 
-		if (!c->ctx) {
-			c->ctx = ctx;
-			c->refused = !open_context(cu, c);
-		}
-		if (c->ctx == ctx)
-			return c->refused ? NULL : c;
+		if (c->ctx)
+			continue;
+		c->ctx = ctx;
+		c->refused = !open_context(cu, c);
+		return c->refused ? NULL : c;
 	}
 	return NULL;
 }
@@ -249,7 +261,6 @@ static bool is_primary(const struct fm_profile_driver *cu, const struct context 
 static enum fm_rooms_why make_green(
 	const struct fm_profile_driver *cu, struct context *c, struct part *p, unsigned k)
 {
-	static struct fm_cu_green green;
 	static int there = -1;
 	unsigned all;
 	int rc;
@@ -265,13 +276,6 @@ static enum fm_rooms_why make_green(
 	       : rc == -EOPNOTSUPP ? FM_ROOMS_NO_GREEN
 	       : rc == -ENOSPC     ? FM_ROOMS_SIZE
 				   : FM_ROOMS_FAILED;
-}
-
-static void drop_stream(const struct fm_profile_driver *cu, struct context *c)
-{
-	if (c->at)
-		cu->stream_destroy(c->stream);
-	c->at = 0;
 }
 
 static bool make_stream(const struct fm_profile_driver *cu, struct context *c, unsigned i)
@@ -488,13 +492,13 @@ struct fm_profile_timing *fm_profile_time_before(const struct fm_profile_launchi
 		fm_profile_unseen(FM_UNSEEN_BUSY);
 		return NULL;
 	}
-	mode = enter(cu);
+	mode = fm_profile_enter(cu);
 	the = (struct timing){.cu = cu, .began = fm_now()};
 	why = cu->capturing(l->stream, &status) || status != FM_CU_CAPTURE_NONE ? FM_UNSEEN_GRAPH
 										: look_at(&the, l);
 	if (why != FM_UNSEENS && why != FM_UNSEEN_GRAPH)
 		note_running(cu, l->stream);
-	leave(cu, mode);
+	fm_profile_leave(cu, mode);
 	if (why == FM_UNSEENS)
 		return &the.to;
 	fm_profile_unseen(why);
@@ -525,7 +529,7 @@ static void finish(struct timing *t)
 	/* A launch that has ended is in front of all that comes. */
 	if (!ended) {
 		t->k->times->slow = true;
-		*t->c = (struct context){.ctx = t->c->ctx, .refused = true};
+		t->c->refused = true;
 		fm_profile_unseen(FM_UNSEEN_SLOW);
 		return;
 	}
@@ -546,7 +550,7 @@ void fm_profile_time_after(struct fm_profile_timing *to, fm_cu_result rc)
 
 	if (!to)
 		return;
-	mode = enter(the.cu);
+	mode = fm_profile_enter(the.cu);
 	if (rc)
 		fm_profile_unseen(FM_UNSEEN_FAILED);
 	else if (to->moved && to->stream == the.stream) {
@@ -554,6 +558,6 @@ void fm_profile_time_after(struct fm_profile_timing *to, fm_cu_result rc)
 		note_running(the.cu, the.stream);
 	} else
 		finish(&the);
-	leave(the.cu, mode);
+	fm_profile_leave(the.cu, mode);
 	pthread_mutex_unlock(&timing);
 }
