@@ -102,21 +102,29 @@ static bool has_news(struct fm_cu_feed *f)
 	return news;
 }
 
+/* Before the resident comes, and while it is away, too: releases by period are decided at the
+ * device's time. */
+static void follow_clock(struct fm_cu_feed *f)
+{
+	if (fm_now() < f->clock_at)
+		return;
+	if (!fm_cu_gates_resides(f->gates) && wake_of(f) == FM_GS_NEVER)
+		return;
+	f->clock_at = fm_now() + FM_CU_SET_CLOCK;
+	fm_cu_gates_follow_clock(f->gates);
+}
+
 void fm_cu_feed_look_resident(struct fm_cu_feed *f)
 {
 	bool away;
 
 	if (!fm_cu_gates_is_resident(f->gates))
 		return;
+	follow_clock(f);
 	fm_cu_feed_keep_resident(f);
 	away = !fm_cu_gates_resides(f->gates);
 	if (away && (wake_of(f) <= fm_now() || has_news(f)))
 		fm_cu_gates_tell(f->gates, 0, FM_GATES_KICK, 0, 0);
-	/* While it is away, releases by period are decided at the device's time all the same. */
-	if ((!away || wake_of(f) != FM_GS_NEVER) && fm_now() >= f->clock_at) {
-		f->clock_at = fm_now() + FM_CU_SET_CLOCK;
-		fm_cu_gates_follow_clock(f->gates);
-	}
 }
 
 uint64_t fm_cu_feed_next_wake(const struct fm_cu_feed *f)
