@@ -35,7 +35,6 @@
  *            task has a stream of the context that is current at fm_gpu_set_new(), and the end of
  *            each chunk decides there, or in a set that is `resident` a warp that stays on the
  *            device while there is something for it. Sets have 32 tasks at most.
- *            It has run on a driver without a device only (docs/gpu-sched.md).
  *   "graphs" is -ENOSYS in this version.
  *   NULL     the best one that there is for a device: "gates". Without one: -ENOSYS.
  *

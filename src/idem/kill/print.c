@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Launches become text. Apart from kill.c: the shim only reads, and older C libraries have no fmemopen()
- * that does the same. */
+/* Launches become text. Apart from kill.c: the shim only reads, and older C libraries have no
+ * fmemopen() that does the same. */
 #include "kill.h"
 #include <inttypes.h>
 #include <stdio.h>
