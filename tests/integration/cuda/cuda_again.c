@@ -31,6 +31,8 @@ fm_cu_result cuDevicePrimaryCtxRetain(CUcontext *ctx, CUdevice dev);
 fm_cu_result cuDevicePrimaryCtxReset_v2(CUdevice dev);
 fm_cu_result cuCtxSetCurrent(CUcontext ctx);
 fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p);
+fm_cu_result cuIpcOpenMemHandle_v2(CUdeviceptr *p, struct fm_cu_ipc_handle handle, unsigned flags);
+fm_cu_result cuIpcCloseMemHandle(CUdeviceptr p);
 fm_cu_result cuModuleLoad(CUmodule *module, const char *path);
 fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name);
 fm_cu_result cuMemAlloc_v2(CUdeviceptr *p, size_t n);
