@@ -239,7 +239,8 @@ static void worker(unsigned jobs)
 	if (jobs && getchar() == EOF)
 		return;
 	for (unsigned n = 0; jobs ? n < jobs : !told_to_stop(); n++) {
-		if (stats(0).released - stats(0).done < 32)
+		if (stored[0] + stats(0).spare - stats(0).done <
+			32) /* beyond 64 they are dropped */
 			add_to(word, 0, 1);
 		if (ran != told)
 			printf("at %u %f\n", told = ran, seconds());
