@@ -26,6 +26,13 @@ static bool stands(const struct fm_xq *q)
 	       atomic_load(atomic_load(&q->gate)) != FM_GATE_OPEN;
 }
 
+/* The device has come to this queue's gate, which is open: nothing is in its way. It would stand
+ * there for ever if the queue yielded now, since then that gate holds it. */
+static bool passes(const struct fm_xq *q)
+{
+	return q->device_gates && is_at_gate(q);
+}
+
 static bool somebody_stands(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;
@@ -109,5 +116,6 @@ bool fm_xq_yield(struct fm_xq *q, bool locked, uint64_t now)
 		x->still_done = done;
 		return set(q, false, now);
 	}
-	return !x->yields && has_waited(q, now) && somebody_stands(q) && set(q, true, now);
+	return !x->yields && !passes(q) && has_waited(q, now) && somebody_stands(q) &&
+	       set(q, true, now);
 }
