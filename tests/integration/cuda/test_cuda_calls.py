@@ -231,7 +231,7 @@ def parts_whose_gates_were_taken_out(stack):
         w.run("learn", 4)
         gates = sum(q["gates"] for q in w.group()["queues"])
         w.run("device", 4)
-        check(sum(q["gates"] for q in w.group()["queues"]) > gates, f"with {env}: gates were captured")
+        eventually(f"with {env}: gates were captured", lambda: sum(q["gates"] for q in w.group()["queues"]) > gates)
 
 
 def launches_of_who_is_stopped(stack):
