@@ -32,7 +32,6 @@ static void ends(CUcontext ctx)
 	fm_cuda_close_context(ctx);
 	if (ctx && fm_shim_has_client())
 		fm_cu_context_ends(fm_cuda_driver(), ctx);
-	fm_cuda_partition_ends(ctx);
 	fm_cuda_managed_context_ends(ctx);
 	if (gives_back)
 		fm_cuda_give_back(ctx);
@@ -344,6 +343,7 @@ static CUcontext releasing(CUdevice dev)
 		return NULL;
 	ctx = atomic_load(&primary[dev].ctx);
 	ends(ctx);
+	fm_cuda_partition_ends(ctx);
 	return ctx;
 }
 
@@ -378,6 +378,7 @@ static CUcontext resetting(CUdevice dev)
 	if (!ctx)
 		return NULL;
 	ends(ctx);
+	fm_cuda_partition_ends(ctx);
 	if (kept)
 		NEXT(cuDevicePrimaryCtxRelease_v2, (dev));
 	return ctx;
