@@ -14,8 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; /* CUdevice_attribute */
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(lock, PROFILE_CODE);
 
@@ -60,19 +58,6 @@ static struct entry *find_or_make(uintptr_t handle)
 }
 
 /* --- images --- */
-
-static unsigned capability(const struct fm_profile_driver *cu)
-{
-	CUdevice dev = 0;
-	int major, minor;
-
-	if (!cu->attribute || (cu->device && cu->device(&dev)))
-		dev = 0;
-	if (!cu->attribute || cu->attribute(&major, CAPABILITY_MAJOR, dev) ||
-		cu->attribute(&minor, CAPABILITY_MINOR, dev) || major < 0 || minor < 0 || minor > 9)
-		return 0;
-	return (unsigned)major * 10 + (unsigned)minor;
-}
 
 /* --- whose blocks wait for each other --- */
 
@@ -143,9 +128,10 @@ static void loaded(void *handle, const void *image, size_t size, CUdeviceptr mar
 	if (!cu || fm_tap_inside || !image)
 		return;
 	size = size ? size : fm_image_extent(&image);
-	if (size && !fm_image_part(image, size, capability(cu), &part, &part_size)) {
+	if (size && !fm_image_part(image, size, fm_tap_capability(cu->attribute, cu->device), &part,
+			    &part_size)) {
 		fm_image_id(id, part, part_size);
-		learn_nature(id, part, part_size, capability(cu));
+		learn_nature(id, part, part_size, fm_tap_capability(cu->attribute, cu->device));
 	}
 	pthread_mutex_lock(&lock);
 	e = find_or_make((uintptr_t)handle);

@@ -17,8 +17,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; /* CUdevice_attribute */
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(lock, RECORD_CODE);
 
@@ -69,19 +67,6 @@ static struct entry *find_or_make(void *handle)
 
 /* --- images --- */
 
-static unsigned capability(const struct fm_record_driver *cu)
-{
-	CUdevice dev = 0;
-	int major, minor;
-
-	if (!cu->attribute || (cu->device && cu->device(&dev)))
-		dev = 0;
-	if (!cu->attribute || cu->attribute(&major, CAPABILITY_MAJOR, dev) ||
-		cu->attribute(&minor, CAPABILITY_MINOR, dev) || major < 0 || minor < 0 || minor > 9)
-		return 0;
-	return (unsigned)major * 10 + (unsigned)minor;
-}
-
 void fm_record_mark(const void *image, struct fm_record_marked *out)
 {
 	const struct fm_record_driver *cu = fm_tap_wanted() ? fm_record_driver() : NULL;
@@ -92,7 +77,8 @@ void fm_record_mark(const void *image, struct fm_record_marked *out)
 	if (!cu || fm_tap_inside || !image)
 		return;
 	size = fm_image_extent(&image);
-	if (fm_is_fatbin(image, size) && !fm_fatbin_text(image, size, capability(cu), &pick)) {
+	if (fm_is_fatbin(image, size) &&
+		!fm_fatbin_text(image, size, fm_tap_capability(cu->attribute, cu->device), &pick)) {
 		image = pick.data;
 		size = strnlen((const char *)pick.data, pick.size);
 	}
@@ -118,7 +104,8 @@ static struct code *new_code(const struct fm_record_driver *cu, void *handle, co
 
 	if (!c)
 		return NULL;
-	if (size && !fm_image_part(image, size, capability(cu), &part, &part_size))
+	if (size && !fm_image_part(image, size, fm_tap_capability(cu->attribute, cu->device), &part,
+			    &part_size))
 		fm_image_id(c->hash, part, part_size);
 	c->handle = handle;
 	c->library = library;

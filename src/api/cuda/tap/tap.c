@@ -120,6 +120,24 @@ bool fm_tap_preserved(const int *options, void *const *values, unsigned n)
 	return false;
 }
 
+/* --- the device --- */
+
+enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 }; /* CUdevice_attribute */
+
+unsigned fm_tap_capability(
+	fm_cu_result (*attribute)(int *, int, CUdevice), fm_cu_result (*device)(CUdevice *))
+{
+	CUdevice dev = 0;
+	int major, minor;
+
+	if (!attribute || (device && device(&dev)))
+		dev = 0;
+	if (!attribute || attribute(&major, CAPABILITY_MAJOR, dev) ||
+		attribute(&minor, CAPABILITY_MINOR, dev) || major < 0 || minor < 0 || minor > 9)
+		return 0;
+	return (unsigned)major * 10 + (unsigned)minor;
+}
+
 /* --- parameters of a kernel --- */
 
 bool fm_tap_params_learn(struct fm_tap_params *p,

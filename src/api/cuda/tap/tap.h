@@ -46,6 +46,11 @@ void fm_tap_replace(const char *name, void **fn, int version, uint64_t flags);
 /* Is the image that a library is loaded from one that the driver goes on reading? */
 bool fm_tap_preserved(const int *options, void *const *values, unsigned n);
 
+/* Of the current device, such as 90; 0: it is not known. Both are the driver's; NULL: it lacks it.
+ */
+unsigned fm_tap_capability(
+	fm_cu_result (*attribute)(int *, int, CUdevice), fm_cu_result (*device)(CUdevice *));
+
 /* --- parameters of a kernel --- */
 
 struct fm_tap_params {

@@ -67,28 +67,10 @@ static const char one_of_many[] = "\tactivemask.b32 %fm_w;\n"
 				  "\t@%fm_keep exit;\n";
 
 /* Sets the block's bit, as the guardian does for a block that has not begun, and counts it once. */
-static const char leave[] = "\tld.param.u64 %fm_area, [NAME_fermata_block];\n"
-			    "\tatom.global.cas.b64 %fm_word, [%fm_area+8], 0, %fm_cell;\n"
-			    "\tmov.u32 %fm_edge, %ctaid.z;\n"
-			    "\tmov.u32 %fm_w, %nctaid.y;\n"
-			    "\tmov.u32 %fm_t, %ctaid.y;\n"
-			    "\tmad.lo.u32 %fm_edge, %fm_edge, %fm_w, %fm_t;\n"
-			    "\tmov.u32 %fm_w, %nctaid.x;\n"
-			    "\tmov.u32 %fm_t, %ctaid.x;\n"
-			    "\tmad.lo.u32 %fm_edge, %fm_edge, %fm_w, %fm_t;\n"
-			    "\tshr.u32 %fm_w, %fm_edge, 5;\n"
-			    "\tmad.wide.u32 %fm_cell, %fm_w, 4, %fm_area;\n"
-			    "\tand.b32 %fm_edge, %fm_edge, 31;\n"
-			    "\tmov.u32 %fm_w, 1;\n"
-			    "\tshl.b32 %fm_w, %fm_w, %fm_edge;\n"
-			    "\tatom.global.or.b32 %fm_t, [%fm_cell+64], %fm_w;\n"
-			    "\tand.b32 %fm_t, %fm_t, %fm_w;\n"
-			    "\tsetp.ne.u32 %fm_keep, %fm_t, 0;\n"
-			    "\t@%fm_keep exit;\n"
-			    "\tred.global.add.u32 [%fm_area+4], 1;\n"
-			    "\tmov.u64 %fm_word, 1;\n"
-			    "\tred.global.add.u64 [%fm_area+48], %fm_word;\n"
-			    "\texit;\n";
+static const char leave[] =
+	"\tld.param.u64 %fm_area, [NAME_fermata_block];\n"
+	"\tatom.global.cas.b64 %fm_word, [%fm_area+8], 0, %fm_cell;\n" FM_PTX_BLOCK_LEAVES
+	"\texit;\n";
 
 _Static_assert(FM_LOOP_LEFT == 48, "as in the text");
 _Static_assert(FM_GUARD_KILL << 2 == UINT64_C(1) << 63, "the sign, in the text");

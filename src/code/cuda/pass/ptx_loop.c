@@ -97,37 +97,19 @@ static const char look[] = "\tmov.u32 %fm_left, BUDGET;\n"
 
 /* Saves the thread's values. Of the threads that end here together, one sets the block's bit to say
  * that it was left, as the guardian does for a block that has not begun. */
-static const char leave[] = "LABEL_AWAY:\n"
-			    "\tshl.b64 %fm_cell, %fm_thread, 2;\n"
-			    "\tadd.u64 %fm_cell, %fm_area, %fm_cell;\n"
-			    "\tst.global.u32 [%fm_cell], %fm_edge;\n"
-			    "\tactivemask.b32 %fm_w;\n"
-			    "\tmov.u32 %fm_t, %lanemask_lt;\n"
-			    "\tand.b32 %fm_w, %fm_w, %fm_t;\n"
-			    "\tsetp.ne.u32 %fm_keep, %fm_w, 0;\n"
-			    "\t@%fm_keep exit;\n"
-			    "\tld.param.u64 %fm_area, [NAME_fermata_block];\n"
-			    "\tatom.global.cas.b64 %fm_cell, [%fm_area+8], 0, %fm_word;\n"
-			    "\tmov.u32 %fm_edge, %ctaid.z;\n"
-			    "\tmov.u32 %fm_w, %nctaid.y;\n"
-			    "\tmov.u32 %fm_t, %ctaid.y;\n"
-			    "\tmad.lo.u32 %fm_edge, %fm_edge, %fm_w, %fm_t;\n"
-			    "\tmov.u32 %fm_w, %nctaid.x;\n"
-			    "\tmov.u32 %fm_t, %ctaid.x;\n"
-			    "\tmad.lo.u32 %fm_edge, %fm_edge, %fm_w, %fm_t;\n"
-			    "\tshr.u32 %fm_w, %fm_edge, 5;\n"
-			    "\tmad.wide.u32 %fm_cell, %fm_w, 4, %fm_area;\n"
-			    "\tand.b32 %fm_edge, %fm_edge, 31;\n"
-			    "\tmov.u32 %fm_w, 1;\n"
-			    "\tshl.b32 %fm_w, %fm_w, %fm_edge;\n"
-			    "\tatom.global.or.b32 %fm_t, [%fm_cell+64], %fm_w;\n"
-			    "\tand.b32 %fm_t, %fm_t, %fm_w;\n"
-			    "\tsetp.ne.u32 %fm_keep, %fm_t, 0;\n"
-			    "\t@%fm_keep exit;\n"
-			    "\tred.global.add.u32 [%fm_area+4], 1;\n"
-			    "\tmov.u64 %fm_word, 1;\n"
-			    "\tred.global.add.u64 [%fm_area+48], %fm_word;\n"
-			    "\texit;\n";
+static const char leave[] =
+	"LABEL_AWAY:\n"
+	"\tshl.b64 %fm_cell, %fm_thread, 2;\n"
+	"\tadd.u64 %fm_cell, %fm_area, %fm_cell;\n"
+	"\tst.global.u32 [%fm_cell], %fm_edge;\n"
+	"\tactivemask.b32 %fm_w;\n"
+	"\tmov.u32 %fm_t, %lanemask_lt;\n"
+	"\tand.b32 %fm_w, %fm_w, %fm_t;\n"
+	"\tsetp.ne.u32 %fm_keep, %fm_w, 0;\n"
+	"\t@%fm_keep exit;\n"
+	"\tld.param.u64 %fm_area, [NAME_fermata_block];\n"
+	"\tatom.global.cas.b64 %fm_cell, [%fm_area+8], 0, %fm_word;\n" FM_PTX_BLOCK_LEAVES
+	"\texit;\n";
 
 _Static_assert(FM_LOOP_AREA == 32 && FM_LOOP_BYTES == 40 && FM_LOOP_LEFT == 48, "as in the text");
 _Static_assert(FM_LOOP_THREADS == 524288 && FM_LOOP_VALUES == 2097152, "as in the text");
