@@ -175,7 +175,7 @@ const char *fm_mem_trouble_remedy(enum fm_mem_trouble trouble)
 
 /* --- keeping --- */
 
-/* The number is raised last: who sees it sees the bytes. */
+/* The number is raised last, so a reader of it sees the bytes, too. */
 uint32_t fm_ledger_keep(struct fm_ledger_device *row, int64_t bytes)
 {
 	atomic_fetch_add(&row->keeps, (uint64_t)bytes);

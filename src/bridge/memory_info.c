@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What people are told of memory that is out: how much of it is missing, how long that will take,
- * who shares the device, and when the group's next turn is. All of it is as the last plan has it.
+ * which groups share the device, and when the group's next turn is. All of it is as the last plan
+ * has it.
  */
 #include "planner.h"
 

@@ -3,8 +3,8 @@
  * Kernels of PTX that can be ended in their middle, to run again from their beginning. Where a
  * branch leads back, a thread counts down what it has executed, and now and then looks at the stop
  * word. If that is set, its block notes that it was left out, as if it had not begun, and ends.
- * Nothing is saved: that the block may run again is for the caller to know (docs/idempotence.md),
- * who says so with each launch (FM_GUARD_KILL).
+ * Nothing is saved. The caller has to know that the block may run again (docs/idempotence.md), and
+ * says so with each launch (FM_GUARD_KILL).
  *
  * Where threads of a block need each other, the whole block ends at once: its first thread looks,
  * and a barrier tells the others, at branches that all of them come to (ptx_even.h). Where none

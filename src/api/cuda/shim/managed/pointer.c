@@ -323,7 +323,7 @@ void fm_cuda_managed_open(struct fm_cuda_managed *m)
 	pthread_mutex_unlock(&peers.lock);
 }
 
-/* Lock held. Each once: who closes and opens again has what it had. */
+/* Lock held. Each once: one that is closed and opened again is as it was. */
 static void note_peer(const struct peer *p)
 {
 	unsigned room = peers.room ? 2 * peers.room : 8;
