@@ -490,7 +490,7 @@ def steered_while_it_cannot_come_in(stack):
     check(re.search(r"waits for its memory: 4[0-2]M of 42M", why) and "it goes on when its memory is in" in why, why)
     fermata.cli("suspend", str(p.pid))
     why = fermata.cli("why", str(p.pid)).stdout
-    check("is suspended by hand; its memory comes in, and 40M of 42M are still on the host" in why, why)
+    check(re.search(r"is suspended by hand; its memory comes in, and 4[0-2]M of 42M are still on the host", why), why)
     other.ends()
     eventually("it is in", lambda: not away(fermata, p)["host"])
     eventually("it is told", lambda: "is suspended by hand\n" in fermata.cli("why", str(p.pid)).stdout)
