@@ -16,11 +16,13 @@ from harness import BUILD, FERMATA, SANITIZE, Skip, check, cuda_env, main, need_
 OLD = {"LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "old")}
 
 
-def doctor(stack, before=(), driver=True, program=FERMATA, **env):
-    """Its checks by name, and its devices of CUDA."""
+def doctor(stack, before=(), driver=True, program=FERMATA, alone=True, **env):
+    """Its checks by name, and its devices of CUDA. Alone: there is no other API's driver, which would compile its kernels first."""
     where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     full = {k: v for k, v in os.environ.items() if not k.startswith(("FERMATA_", "CUDA_")) and not k.endswith(("_SIZE", "_NTASKS"))}
     full = {**(cuda_env(full) if driver else full), "TMPDIR": where, "XDG_RUNTIME_DIR": where, "XDG_CACHE_HOME": where, **env}
+    if alone:
+        full |= {"OCL_ICD_VENDORS": where, "VK_DRIVER_FILES": f"{where}/none", "VK_ICD_FILENAMES": f"{where}/none"}
     run = subprocess.run([*before, program, "doctor", "--json"], env=full, capture_output=True, text=True, timeout=120)
     check(run.returncode in (0, 1), f"status {run.returncode}: {run.stderr}")
     report = json.loads(run.stdout)
@@ -37,7 +39,7 @@ def says(checks, what, verdict, text, remedy=""):
 
 
 def well(stack):
-    checks, devices = doctor(stack, FAKE_CUDA_DEVICES="2")
+    checks, devices = doctor(stack, alone=False, FAKE_CUDA_DEVICES="2")
     says(checks, "cuda", "ok", "2 of 2 devices")
     check([d["levels"] for d in devices] == [[1, 2]] * 2, f"{devices}")
     check(not {"gates", "mig", "shim", "version"} & checks.keys(), f"{checks}")
