@@ -88,8 +88,7 @@
 	X(LIB_WAITER, "lock of struct fm_waiter")                                   \
 	X(LIB_HWQUEUE, "lock of struct fm_hwqueue")                                 \
 	X(CUDA_TABLE, "table_lock of api/cuda/shim/hook.c")                         \
-	X(HIP_TABLE, "made.lock of api/hip/shim/hook.c")                            \
-	X(ZE_TABLE, "table.lock of api/ze/shim/hook.c")                             \
+	X(SHIM_CALLS, "made_lock of shim/calls/calls.c")                            \
 	X(PROFILE_LOOK, "looking of api/cuda/profile/launch.c")                     \
 	X(PROFILE_TIME, "timing of api/cuda/profile/rooms.c")                       \
 	X(PROFILE_CODE, "lock of api/cuda/profile/kernels.c")                       \

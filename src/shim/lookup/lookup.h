@@ -30,7 +30,7 @@ struct fm_look_up {
 #endif
 };
 
-/* --- of the shim --- */
+/* --- of the shim; where there is a table of calls, shim/calls has all but the prefixes --- */
 
 /* Names that may be the driver's: one of these, then a capital letter, or anything behind a `_'.
  * NULL ends them. */

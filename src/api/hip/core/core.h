@@ -15,10 +15,7 @@
 #define FM_HIP_DEVICES 64
 
 /* The newest first; the last is of those who build. */
-#define FM_HIP_RUNTIMES                                                                      \
-	{                                                                                    \
-		"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so" \
-	}
+#define FM_HIP_RUNTIMES "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"
 
 /* Does the runtime have the functions that even level 1 needs? */
 bool fm_hip_driver_whole(const struct fm_hip_driver *hip);

@@ -5,17 +5,6 @@
 
 __thread bool fm_hip_launches;
 
-/* Calls the runtime's function with the parameters of this row. */
-#define NEXT(symbol, params) \
-	((hipError_t(*) CALL_PARAMS(params))next(FM_HIP_##symbol)) CALL_ARGS(params)
-
-static inline void *next(enum fm_hip_id id)
-{
-	void *fn = atomic_load_explicit(&fm_hip_next[id], memory_order_relaxed);
-
-	return FM_LIKELY(fn) ? fn : fm_hip_resolve(id);
-}
-
 /* --- commands --- */
 
 struct launch {

@@ -13,6 +13,7 @@
 #include "api/hip/core/core.h"
 #include "api/hip/core/tune.h"
 #include "api/watch.h"
+#include "shim/calls/calls.h"
 #include "shim/queues.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -29,16 +30,18 @@ enum fm_hip_id {
 	EXPORT hipError_t symbol CALL_PARAMS(params);
 #include "api/hip/calls.def"
 
-/* The runtime's function; if there is none, one that says so. */
-FM_COLD void *fm_hip_resolve(enum fm_hip_id id);
-extern _Atomic(void *) fm_hip_next[FM_HIP_CALLS];
+/* Calls the runtime's function with the parameters of this row. */
+#define NEXT(symbol, params) FM_CALLS_NEXT(hipError_t, FM_HIP_##symbol, params)
+
 /* This thread is about to launch on a stream that is not captured. */
 extern __thread bool fm_hip_launches __attribute__((tls_model("initial-exec")));
 
 /* The functions that we call ourselves. NULL: no runtime is loaded, or it lacks some that even
  * level 1 needs. */
-const struct fm_hip_driver *fm_hip_driver(void);
-void fm_hip_hook_fork_child(void);
+static inline const struct fm_hip_driver *fm_hip_driver(void)
+{
+	return fm_calls_driver();
+}
 
 /* --- queue.c --- */
 

@@ -180,7 +180,7 @@ static void fork_child(void)
 	fm_shim_threads_fork_child();
 	fm_hip_captures_clear();
 	fm_hip_gates_fork_child();
-	fm_hip_hook_fork_child();
+	fm_calls_fork_child();
 }
 
 static const struct fm_shim_queue_ops queues = {

@@ -9,7 +9,7 @@
 
 static void *open_runtime(void)
 {
-	static const char *const names[] = FM_HIP_RUNTIMES;
+	static const char *const names[] = {FM_HIP_RUNTIMES};
 	void *lib = NULL;
 
 	for (size_t i = 0; !lib && i < FM_ARRAY_LEN(names); i++)

@@ -15,7 +15,7 @@ const struct preload tool_hip_preload = {"libfermata-hip.so", "HIP", "FERMATA_HI
  * $LD_LIBRARY_PATH? */
 static bool has_hip(void)
 {
-	static const char *const runtimes[] = FM_HIP_RUNTIMES;
+	static const char *const runtimes[] = {FM_HIP_RUNTIMES};
 	bool has = !access(NODE, F_OK);
 
 	for (size_t i = 0; !has && i < FM_ARRAY_LEN(runtimes); i++)

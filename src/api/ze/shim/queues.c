@@ -285,7 +285,7 @@ static void fork_child(void)
 	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	fm_list_init(&made.living);
 	fm_ze_trials_fork_child();
-	fm_ze_hook_fork_child();
+	fm_calls_fork_child();
 }
 
 static const struct fm_shim_queue_ops queues = {

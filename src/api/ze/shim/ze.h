@@ -6,14 +6,14 @@
  * of them was made with; which lists stand behind closed gates.
  *
  * Locks: that of the engine's map (shim/queues.h); made.lock in queues.c, over changes of what was
- * made; table.lock in hook.c; those of a hwqueue (api/ze/core/core.h).
+ * made; those of a hwqueue (api/ze/core/core.h).
  *
  * Threads: the program's; the agent and the watcher (api/watch.h).
  */
 #pragma once
-#include "api/calls.h"
 #include "api/ze/core/core.h"
 #include "base/list.h"
+#include "shim/calls/calls.h"
 #include "shim/queues.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -30,23 +30,14 @@ enum fm_ze_id {
 	EXPORT ze_result_t symbol CALL_PARAMS(params);
 #include "api/ze/calls.def"
 
-/* The loader's function; if there is none, one that says so. */
-FM_COLD void *fm_ze_resolve(enum fm_ze_id id);
-extern _Atomic(void *) fm_ze_next[FM_ZE_CALLS];
-
 /* Calls the loader's function with the parameters of this row. */
-#define NEXT(symbol, params) \
-	((ze_result_t(*) CALL_PARAMS(params))fm_ze_own(FM_ZE_##symbol)) CALL_ARGS(params)
-static inline void *fm_ze_own(enum fm_ze_id id)
-{
-	void *fn = atomic_load_explicit(&fm_ze_next[id], memory_order_relaxed);
-
-	return FM_LIKELY(fn) ? fn : fm_ze_resolve(id);
-}
+#define NEXT(symbol, params) FM_CALLS_NEXT(ze_result_t, FM_ZE_##symbol, params)
 
 /* The functions that we call ourselves. NULL: no loader is there, or it lacks some. */
-const struct fm_ze_driver *fm_ze_driver(void);
-void fm_ze_hook_fork_child(void);
+static inline const struct fm_ze_driver *fm_ze_driver(void)
+{
+	return fm_calls_driver();
+}
 
 /* --- queues.c --- */
 
