@@ -90,7 +90,9 @@ enum { HIP_ATTRIBUTE_WAIT_VALUE = 10013 };
 	X(hipGetLastError, hip_4.2, (void)) \
 	X(hipPeekAtLastError, hip_4.2, (void)) \
 	X(hipExtGetLastError, hip_6.0, (void)) \
-	X(hipGetProcAddress, hip_6.1, (const char *name, void **fn, int version, uint64_t flags, int *status))
+	X(hipGetProcAddress, hip_6.1, (const char *name, void **fn, int version, uint64_t flags, int *status)) \
+	X(hipGetDriverEntryPoint, hip_7.1, (const char *name, void **fn, unsigned long long flags, int *status)) \
+	X(hipGetDriverEntryPoint_spt, hip_7.1, (const char *name, void **fn, unsigned long long flags, int *status))
 
 #define HIP_MEMORY_API(X, P) \
 	X(hipMalloc, hip_4.2, (void **p, size_t size)) \
@@ -174,6 +176,9 @@ enum { HIP_ATTRIBUTE_WAIT_VALUE = 10013 };
 	P(hipLaunchKernel, hip_4.2, hip_5.2, (const void *fn, hip_dim3 grid, hip_dim3 block, void **args, size_t shared, hipStream_t stream), (fn, grid, block, args, shared, stream)) \
 	X(hipExtLaunchKernel, hip_4.2, (const void *fn, hip_dim3 grid, hip_dim3 block, void **args, size_t shared, hipStream_t stream, hipEvent_t start, hipEvent_t stop, int flags)) \
 	P(hipLaunchCooperativeKernel, hip_4.2, hip_5.2, (const void *fn, hip_dim3 grid, hip_dim3 block, void **args, unsigned shared, hipStream_t stream), (fn, grid, block, args, shared, stream)) \
+	X(hipConfigureCall, hip_4.2, (hip_dim3 grid, hip_dim3 block, size_t shared, hipStream_t stream)) \
+	X(hipSetupArgument, hip_4.2, (const void *arg, size_t size, size_t offset)) \
+	X(hipLaunchByPtr, hip_4.2, (const void *fn)) \
 	X(__hipPushCallConfiguration, hip_4.2, (hip_dim3 grid, hip_dim3 block, size_t shared, hipStream_t stream)) \
 	X(__hipPopCallConfiguration, hip_4.2, (hip_dim3 *grid, hip_dim3 *block, size_t *shared, hipStream_t *stream))
 

@@ -2,6 +2,7 @@
 /* Modules, the code that programs bring along, and launches. */
 #include "fake.h"
 #include <stdlib.h>
+#include <string.h>
 
 hipError_t hipModuleLoadData(hipModule_t *module, const void *image)
 {
@@ -192,7 +193,8 @@ hipError_t __hipPushCallConfiguration(
 {
 	if (fh_self.calls == sizeof(fh_self.call) / sizeof(*fh_self.call))
 		return fh_done(HIP_OUT_OF_MEMORY);
-	fh_self.call[fh_self.calls++] = (struct fh_call){grid, block, shared, stream};
+	fh_self.call[fh_self.calls++] =
+		(struct fh_call){.grid = grid, .block = block, .shared = shared, .stream = stream};
 	return HIP_SUCCESS;
 }
 
@@ -209,6 +211,37 @@ hipError_t __hipPopCallConfiguration(
 	*stream = c->stream;
 	fh_self.calls--;
 	return HIP_SUCCESS;
+}
+
+/* The older way: a push, each argument, and a launch that pops. */
+hipError_t hipConfigureCall(hip_dim3 grid, hip_dim3 block, size_t shared, hipStream_t stream)
+{
+	return __hipPushCallConfiguration(grid, block, shared, stream);
+}
+
+hipError_t hipSetupArgument(const void *arg, size_t size, size_t offset)
+{
+	struct fh_call *c = &fh_self.call[fh_self.calls - 1];
+
+	if (!fh_self.calls || offset + size > sizeof(c->args))
+		return fh_done(FM_CU_ERROR_INVALID_VALUE);
+	memcpy(c->args + offset, arg, size);
+	c->n_args = c->n_args > offset + size ? c->n_args : offset + size;
+	return HIP_SUCCESS;
+}
+
+hipError_t hipLaunchByPtr(const void *fn)
+{
+	struct fh_call c;
+	void *extra[] = {HIP_PARAM_BUFFER, c.args, HIP_PARAM_SIZE, &c.n_args, HIP_PARAM_END};
+	hipFunction_t f;
+
+	if (!fh_self.calls)
+		return fh_done(HIP_INVALID_CONFIGURATION);
+	c = fh_self.call[--fh_self.calls];
+	FH_CALL(find(fn, &f)
+			?: launch(f, c.grid.x, c.grid.y, c.grid.z, c.block.x, c.block.y, c.block.z,
+				   c.shared, c.stream, NULL, extra));
 }
 
 HIP_CODE_API(FH_NOTHING, FH_SPT)

@@ -36,6 +36,8 @@ struct fh_call {
 	hip_dim3 grid, block;
 	size_t shared;
 	hipStream_t stream;
+	unsigned char args[256]; /* of the older way to launch */
+	size_t n_args;
 };
 
 struct fh_thread {

@@ -179,7 +179,7 @@ static void *own(const char *symbol)
 	return handle ? dlsym(handle, symbol) : NULL;
 }
 
-hipError_t hipGetProcAddress(const char *name, void **fn, int version_, uint64_t flags, int *status)
+static hipError_t look_up(const char *name, void **fn, uint64_t flags, int *status)
 {
 	char spt[128];
 
@@ -191,4 +191,21 @@ hipError_t hipGetProcAddress(const char *name, void **fn, int version_, uint64_t
 	if (status)
 		*status = *fn ? FOUND : NO_SUCH;
 	return fh_done(*fn ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE);
+}
+
+hipError_t hipGetProcAddress(const char *name, void **fn, int version_, uint64_t flags, int *status)
+{
+	return look_up(name, fn, flags, status);
+}
+
+hipError_t hipGetDriverEntryPoint(
+	const char *name, void **fn, unsigned long long flags, int *status)
+{
+	return look_up(name, fn, flags, status);
+}
+
+hipError_t hipGetDriverEntryPoint_spt(
+	const char *name, void **fn, unsigned long long flags, int *status)
+{
+	return look_up(name, fn, flags == HIP_PROC_DEFAULT ? HIP_PROC_PER_THREAD : flags, status);
 }

@@ -30,10 +30,16 @@ static __thread struct {
 static hipStream_t into;
 static struct fm_hip_launch_config one_config;
 static struct fm_hip_drv_launch_config drv_config;
+static struct fm_hip_launch_params one_launch;
+static struct fm_hip_function_params one_function;
+static struct fm_hip_instantiate one_upload;
 
 EXPORT const void *rec_canary(const char *name, size_t size)
 {
 	static const void *const configs[] = {&one_config, &drv_config};
+	static const void *const lists[] = {&one_launch, &one_function}, *const upload =
+										 &one_upload;
+	static const unsigned one = 1;
 	static _Thread_local _Alignas(16) unsigned char bytes[16][32];
 	static _Thread_local unsigned turn;
 	static const int to_host = FM_HIP_COPY_TO_HOST;
@@ -44,7 +50,13 @@ EXPORT const void *rec_canary(const char *name, size_t size)
 		return &into;
 	if (!strcmp(name, "config"))
 		return &configs[expected.id == REC_hipDrvLaunchKernelEx];
-	if (!strcmp(name, "how"))
+	if (!strcmp(name, "list"))
+		return &lists[expected.id == REC_hipModuleLaunchCooperativeKernelMultiDevice];
+	if (!strcmp(name, "n") && size == sizeof(one)) /* of streams in a list, if there is one */
+		return &one;
+	if (!strcmp(name, "upload"))
+		return &upload;
+	if (!strcmp(name, "how") && size == sizeof(to_host))
 		return &to_host;
 	for (const char *p = name; *p; p++)
 		h = (h ^ (unsigned char)*p) * 16777619u;
@@ -60,6 +72,7 @@ EXPORT void rec_expect(unsigned id, hipStream_t s, hipError_t rc)
 	expected.rc = rc;
 	expected.seen = (struct rec_seen){0};
 	into = one_config.stream = drv_config.stream = s;
+	one_launch.stream = one_function.stream = one_upload.stream = s;
 }
 
 EXPORT struct rec_seen rec_seen(void)
@@ -130,7 +143,10 @@ static hipError_t called(unsigned id, const struct arg *a, size_t n)
 #define OF_DEVICE(symbol, params)                                       WITHOUT(symbol)
 #define ON_sync(symbol, per_thread, name, since, note, params, of, ...) OF_##of(symbol, params)
 #define ON_end(symbol, per_thread, name, since, note, params, of, ...)  OF_##of(symbol, params)
-#define ON_own(...)
+#define OWN_LOOKUP(...)
+#define OWN_MULTI(symbol, params)                                          WITH(symbol, params)
+#define OWN_CONFIGURE(symbol, params)                                      WITH(symbol, params)
+#define ON_own(symbol, per_thread, name, since, note, params, how)         OWN_##how(symbol, params)
 #define ON_other(kind, symbol, per_thread, name, since, note, params, ...) WITH(symbol, params)
 #include "api/hip/calls.def"
 
@@ -154,6 +170,18 @@ hipError_t hipGetProcAddress(const char *name, void **fn, int version, uint64_t 
 
 hipError_t hipGetProcAddress_spt(
 	const char *name, void **fn, int version, uint64_t flags, int *status)
+{
+	return get(name, fn, flags != 1);
+}
+
+hipError_t hipGetDriverEntryPoint(
+	const char *name, void **fn, unsigned long long flags, int *status)
+{
+	return get(name, fn, flags == FM_HIP_PROC_PER_THREAD);
+}
+
+hipError_t hipGetDriverEntryPoint_spt(
+	const char *name, void **fn, unsigned long long flags, int *status)
 {
 	return get(name, fn, flags != 1);
 }

@@ -7,6 +7,7 @@
  *   fork     forks with work under way; the child, in which the runtime answers with errors, ends
  *            by exit(), and the parent goes on
  *   exec     the child becomes a program that uses HIP
+ *   graph    launches a long graph, again and again
  *   deep     says "ready", and upon a line puts more into a stream than that has room for
  *
  * It prints "right" if all is as it should be.
@@ -76,6 +77,21 @@ static void forks(struct conform *c, CUstream s, const char *self)
 	CU(cuStreamDestroy_v2(s));
 }
 
+static void long_graph(struct conform *c, CUstream s)
+{
+	CUgraphExec exec;
+	CUgraph graph;
+
+	CU(cuStreamBeginCapture_v2(s, HIP_CAPTURE_RELAXED));
+	busy(c, s, 20);
+	CU(cuStreamEndCapture(s, &graph));
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	for (int i = 0; i < 20; i++) {
+		CU(cuGraphLaunch(exec, s));
+		CU(cuStreamSynchronize(s));
+	}
+}
+
 static void deep(struct conform *c, CUstream s)
 {
 	CU(cuStreamSynchronize(s));
@@ -100,6 +116,8 @@ int main(int argc, char **argv)
 	busy(&c, s, 40);
 	if (!strcmp(argv[1], "threads"))
 		threads(&c);
+	else if (!strcmp(argv[1], "graph"))
+		long_graph(&c, s);
 	else if (!strcmp(argv[1], "deep"))
 		deep(&c, s);
 	else if (strcmp(argv[1], "exit"))

@@ -10,7 +10,8 @@
 #include <string.h>
 
 static const char *const names[] = {"hipLaunchKernel", "hipLaunchKernel_spt", "hipMemcpyAsync",
-	"hipModuleLaunchKernel", "hipStreamGetFlags", "hipGetProcAddress",
+	"hipModuleLaunchKernel", "hipStreamGetFlags", "hipGetProcAddress", "hipGetDriverEntryPoint",
+	"hipGetDriverEntryPoint_spt",
 	/* of a runtime that is newer than this one */
 	"hipDrvLaunchKernelEx", "hipGetProcAddress_spt", "hipMemset2DAsync_spt",
 	/* no functions */

@@ -83,6 +83,12 @@ static void compiled(hipStream_t s)
 	HIP(__hipPushCallConfiguration(grid, block, 0, s));
 	mix_stub(x, n, number, rounds);
 	HIP(hipLaunchCooperativeKernel((const void *)mix_stub, grid, block, args, 0, s));
+	HIP(hipConfigureCall(grid, block, 0, s || !hip_spt ? s : HIP_STREAM_PER_THREAD));
+	HIP(hipSetupArgument(&x, sizeof(x), 0));
+	HIP(hipSetupArgument(&n, sizeof(n), 8));
+	HIP(hipSetupArgument(&number, sizeof(number), 12));
+	HIP(hipSetupArgument(&rounds, sizeof(rounds), 16));
+	HIP(hipLaunchByPtr((const void *)mix_stub));
 	HIP(hipExtLaunchKernel((const void *)mix_stub, grid, block, args, 0,
 		s || !hip_spt ? s : HIP_STREAM_PER_THREAD, NULL, NULL, 0));
 	HIP(hipStreamSynchronize(s));

@@ -23,7 +23,7 @@ def hip_env(env):
 
 
 def _answers(spt):
-    compiled = ["compiled kernels e04941c5", "a function that is none 98", "it is the last error 98, 98, once 0"]
+    compiled = ["compiled kernels 4561c9c5", "a function that is none 98", "it is the last error 98, 98, once 0"]
     return [*compiled, *compiled,
             "extended launch 205659c5, timed yes",
             "waits for values 1",

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A HIP program over the recorder (fakes/hip_recorder) that makes each call of the shim's table:
- * linked, by dlsym and by hipGetProcAddress, for two results, into a stream of its own and the NULL
- * stream. The runtime must be given the program's arguments, once, and the program what the runtime
- * returns. It prints what is wrong, and "commands N"; at the end of stdin or a line there "calls
- * N".
+ * linked, by dlsym, hipGetProcAddress and hipGetDriverEntryPoint, for two results, into a stream of
+ * its own and the NULL stream. The runtime must be given the program's arguments, once, and the
+ * program what the runtime returns. It prints what is wrong, and "commands N past N"; at the end of
+ * stdin or a line there "calls N".
  */
 #include "base/util.h"
 #include "fakes/hip_recorder/recorder.h"
@@ -21,7 +21,7 @@
 static const hipError_t results[] = {FM_HIP_SUCCESS, 4321};
 static _Alignas(16) char own_stream[16];
 
-static unsigned made, commands, wrong;
+static unsigned made, commands, past, wrong;
 
 #define CANARY(type, name) *(type const *)rec_canary(#name, sizeof(type))
 #define WITH(symbol, params)                                                 \
@@ -39,22 +39,28 @@ static unsigned made, commands, wrong;
 #define OF_DEVICE(symbol, params)                                       WITHOUT(symbol)
 #define ON_sync(symbol, per_thread, name, since, note, params, of, ...) OF_##of(symbol, params)
 #define ON_end(symbol, per_thread, name, since, note, params, of, ...)  OF_##of(symbol, params)
-#define ON_own(symbol, ...)                       \
+#define OWN_LOOKUP(symbol, params)                \
 	static hipError_t call_##symbol(void *fn) \
 	{                                         \
 		return FM_HIP_SUCCESS;            \
 	}
+#define OWN_MULTI(symbol, params)                                          WITH(symbol, params)
+#define OWN_CONFIGURE(symbol, params)                                      WITH(symbol, params)
+#define ON_own(symbol, per_thread, name, since, note, params, how)         OWN_##how(symbol, params)
 #define ON_other(kind, symbol, per_thread, name, since, note, params, ...) WITH(symbol, params)
 #include "api/hip/calls.def"
 
 static const struct row {
-	const char *symbol, *name, *kind;
+	const char *symbol, *name, *kind, *how;
 	bool per_thread;
 	void *linked;
 	hipError_t (*call)(void *fn);
 } rows[] = {
-#define ON_other(kind, symbol, per_thread, name, ...) \
-	{#symbol, #name, #kind, per_thread, (void *)symbol, call_##symbol},
+#define ROW(symbol, name, kind, how, per_thread) \
+	{#symbol, #name, kind, how, per_thread, (void *)symbol, call_##symbol},
+#define ON_own(symbol, per_thread, name, since, note, params, how) \
+	ROW(symbol, name, "own", #how, per_thread)
+#define ON_other(kind, symbol, per_thread, name, ...) ROW(symbol, name, #kind, "", per_thread)
 #include "api/hip/calls.def"
 };
 
@@ -76,6 +82,17 @@ static void *by_request(const struct row *r)
 	return fn;
 }
 
+static void *by_entry_point(const struct row *r)
+{
+	void *fn = NULL;
+
+	if (r->per_thread)
+		hipGetDriverEntryPoint_spt(r->name, &fn, 0, NULL);
+	else
+		hipGetDriverEntryPoint(r->name, &fn, 0, NULL);
+	return fn;
+}
+
 static void one(const struct row *r, void *fn, hipStream_t stream, hipError_t rc)
 {
 	unsigned id = (unsigned)(r - rows);
@@ -87,6 +104,7 @@ static void one(const struct row *r, void *fn, hipStream_t stream, hipError_t rc
 	seen = rec_seen();
 	made++;
 	commands += is_command(r);
+	past += !strcmp(r->how, "MULTI");
 	if (seen.calls == 1 && !seen.differ && !seen.besides && got == rc)
 		return;
 	wrong++;
@@ -109,7 +127,7 @@ static void each_result(const struct row *r, void *fn, hipStream_t stream)
 
 static void each_way(const struct row *r, void *handle)
 {
-	void *ways[] = {r->linked, dlsym(handle, r->symbol), by_request(r)};
+	void *ways[] = {r->linked, dlsym(handle, r->symbol), by_request(r), by_entry_point(r)};
 
 	for (size_t i = 0; i < FM_ARRAY_LEN(ways); i++) {
 		if (ways[i] != r->linked || ways[i] == rec_own((unsigned)(r - rows))) {
@@ -131,9 +149,9 @@ int main(void)
 		return 2;
 	/* Those that end things come last, when what the others have done has been looked at. */
 	for (size_t i = 0; i < FM_ARRAY_LEN(rows); i++)
-		if (!is(&rows[i], "own") && !is(&rows[i], "end"))
+		if (strcmp(rows[i].how, "LOOKUP") && !is(&rows[i], "end"))
 			each_way(&rows[i], handle);
-	printf("commands %u\n", commands);
+	printf("commands %u past %u\n", commands, past);
 	fflush(stdout);
 	getchar();
 	for (size_t i = 0; i < FM_ARRAY_LEN(rows); i++)

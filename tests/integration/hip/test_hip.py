@@ -163,6 +163,15 @@ def full(stack):
         check(p.wait() == 0, f"{options}: status {p.p.returncode}")
 
 
+def long_graphs(stack):
+    """A graph has no gates, so long ones are counted by name."""
+    fermata = world(stack)
+    p = fermata.program([program("hip_ends"), "graph"])
+    check(p.wait() == 0, f"status {p.p.returncode}")
+    stats = eventually("long graphs are counted", lambda: (s := fermata.stats())["undivided"] and s)
+    check(stats["undivided"] <= 20, f"{stats['undivided']} of 20 were counted")
+
+
 def shared(stack):
     """Beside another one, in turns."""
     fermata = world(stack)
@@ -237,5 +246,5 @@ def doctor(stack):
     check("Fake HIP device" in found and "started with FERMATA_HIP=1" in found, found)
 
 
-main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, full, *unsanitized(suspended, shared),
+main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, full, long_graphs, *unsanitized(suspended, shared),
      the_last_call, ends, look_ups, beside_cuda, locally, on_request, doctor)

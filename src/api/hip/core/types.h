@@ -19,6 +19,15 @@ struct hip_Memcpy2D;
 struct hipMemcpy3DParms;
 struct HIP_MEMCPY3D;
 struct hipGraphEdgeData;
+struct hipArray;
+struct hipArrayMapInfo;
+struct hipExternalSemaphoreSignalParams_st;
+struct hipExternalSemaphoreWaitParams_st;
+struct _hipGraphicsResource;
+union hipStreamBatchMemOpParams_union;
+struct fm_hip_peer_copy;       /* hipMemcpy3DPeerParms */
+struct fm_hip_batch_copy;      /* hipMemcpy3DBatchOp */
+struct fm_hip_copy_attributes; /* hipMemcpyAttributes */
 
 struct fm_hip_dim3 {
 	uint32_t x, y, z;
@@ -39,6 +48,47 @@ struct fm_hip_drv_launch_config {
 	hipStream_t stream;
 	void *attrs;
 	unsigned n_attrs;
+};
+
+/* hipLaunchParams */
+struct fm_hip_launch_params {
+	void *f;
+	struct fm_hip_dim3 grid, block;
+	void **args;
+	size_t shared;
+	hipStream_t stream;
+};
+
+/* hipFunctionLaunchParams */
+struct fm_hip_function_params {
+	hipFunction_t f;
+	unsigned grid[3], block[3], shared;
+	hipStream_t stream;
+	void **params;
+};
+
+/* hipGraphInstantiateParams */
+struct fm_hip_instantiate {
+	hipGraphNode_t failed;
+	unsigned long long flags;
+	int result;
+	hipStream_t stream;
+};
+
+/* hipPitchedPtr */
+struct fm_hip_pitched {
+	void *p;
+	size_t pitch, x, y;
+};
+
+/* hipExtent */
+struct fm_hip_extent {
+	size_t width, height, depth;
+};
+
+/* hipMemLocation */
+struct fm_hip_location {
+	int type, id;
 };
 
 enum {

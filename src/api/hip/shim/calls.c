@@ -46,6 +46,29 @@ static inline hipError_t end(struct launch l, bool waited, hipError_t rc)
 	return rc;
 }
 
+/* The older way to launch: hipConfigureCall puts the stream of a launch to come onto a pile of the
+ * thread's, and hipLaunchByPtr takes it from there. */
+#define CONFIGURED 8
+
+static __thread struct {
+	size_t n;
+	hipStream_t of[CONFIGURED];
+} pile __attribute__((tls_model("initial-exec")));
+
+static void configure(hipStream_t stream)
+{
+	if (pile.n < CONFIGURED)
+		pile.of[pile.n] = stream;
+	pile.n++;
+}
+
+static hipStream_t configured(void)
+{
+	if (!pile.n)
+		return NULL;
+	return --pile.n < CONFIGURED ? pile.of[pile.n] : NULL;
+}
+
 #define LAUNCH(symbol, per_thread, params, stream, key, waits, waited)            \
 	hipError_t symbol CALL_PARAMS(params)                                     \
 	{                                                                         \
@@ -55,8 +78,19 @@ static inline hipError_t end(struct launch l, bool waited, hipError_t rc)
 	}
 #define ON_kernel(symbol, per_thread, name, since, note, params, stream, key) \
 	LAUNCH(symbol, per_thread, params, stream, key, false, false)
-#define ON_graph(symbol, per_thread, name, since, note, params, stream, key) \
-	LAUNCH(symbol, per_thread, params, stream, key, false, false)
+/* The runtime takes no waits for values into a graph, so it has no gates. It runs to its end once
+ * it has begun, so long ones are counted. */
+#define ON_graph(symbol, per_thread, name, since, note, params, stream, key)       \
+	hipError_t symbol CALL_PARAMS(params)                                      \
+	{                                                                          \
+		const uint64_t kind = key;                                         \
+		struct launch l = begin(stream, per_thread, kind, false, #symbol); \
+		hipError_t rc = end(l, false, NEXT(symbol, params));               \
+                                                                                   \
+		if (l.q && rc == FM_HIP_SUCCESS && fm_xq_long(l.q->xq, kind))      \
+			fm_client_count_undivided(l.q->xq->client, #symbol);       \
+		return rc;                                                         \
+	}
 #define ON_work(symbol, per_thread, name, since, note, params, stream, key, waited) \
 	LAUNCH(symbol, per_thread, params, stream, key, true, waited)
 #include "api/hip/calls.def"
@@ -85,6 +119,35 @@ static void order(hipStream_t given, bool per_thread)
 		order(stream, per_thread);                              \
 		return NEXT(symbol, params);                            \
 	}
+#include "api/hip/calls.def"
+
+/* Launches on several devices by one call. One that waited for its turn would keep the devices
+ * of the others waiting, and two programs might each have what the other one waits for. */
+#define OWN_MULTI(symbol, params)                          \
+	hipError_t symbol CALL_PARAMS(params)              \
+	{                                                  \
+		hipError_t rc;                             \
+                                                           \
+		for (long i = 0; list && i < (long)n; i++) \
+			order(list[i].stream, false);      \
+		if (!fm_hip_inside)                        \
+			fm_shim_ungoverned(#symbol);       \
+		fm_hip_inside++;                           \
+		rc = NEXT(symbol, params);                 \
+		fm_hip_inside--;                           \
+		return rc;                                 \
+	}
+#define OWN_CONFIGURE(symbol, params)                 \
+	hipError_t symbol CALL_PARAMS(params)         \
+	{                                             \
+		hipError_t rc = NEXT(symbol, params); \
+                                                      \
+		if (rc == FM_HIP_SUCCESS)             \
+			configure(stream);            \
+		return rc;                            \
+	}
+#define OWN_LOOKUP(...)
+#define ON_own(symbol, per_thread, name, since, note, params, how) OWN_##how(symbol, params)
 #include "api/hip/calls.def"
 
 /* --- waiting --- */
