@@ -28,7 +28,6 @@
 	X(CUDA_REGISTERED, "registered.lock of api/cuda/shim/managed/registered.c") \
 	X(CUDA_NAMED, "execs.lock of api/cuda/shim/managed/named_graphs.c")         \
 	X(CUDA_TEMPLATES, "images.lock of api/cuda/shim/managed/templates.c")       \
-	X(CUDA_GROUPS, "groups.lock of api/cuda/shim/server.c")                     \
 	X(CUDA_PARTS, "parts.lock of api/cuda/shim/partition.c")                    \
 	X(CUDA_CODE, "lock of api/cuda/shim/guard/code.c")                          \
 	X(CUDA_SWEEP, "sweeping of api/cuda/shim/graph/graph_execs.c")              \
@@ -39,6 +38,7 @@
 	X(VK_DEVICE, "lock of struct fm_vk_device")                                 \
 	X(ZE_TRIAL, "trials.lock of api/ze/core/trial.c")                           \
 	X(SHIM_MAP, "lock of shim/queues.c")                                        \
+	X(SHIM_GROUPS, "groups.lock of shim/groups.c")                              \
 	X(CL_TABLE, "table.lock of api/opencl/shim/table.c")                        \
 	X(CUDA_SOLE, "lock of api/cuda/shim/contexts.c")                            \
 	X(API_QUEUE, "lock of struct fm_queue_lock")                                \

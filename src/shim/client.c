@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "groups.h"
 #include "local/local.h"
 #include "shim.h"
 #include <errno.h>
@@ -15,6 +16,7 @@ static _Atomic uint64_t spin_ns;
 static void fork_child(void)
 {
 	atomic_store(&fm_shim_client_made, NULL);
+	fm_shim_groups_fork_child();
 	if (fm_shim_api.fork_child)
 		fm_shim_api.fork_child();
 	if (fm_shim_api.fork_done)

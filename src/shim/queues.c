@@ -2,6 +2,7 @@
 #include "queues.h"
 #include "base/lockorder.h"
 #include "threads.h"
+#include <errno.h>
 #include <pthread.h>
 
 struct fm_map fm_shim_map;
@@ -199,6 +200,9 @@ static struct fm_shim_entry *first(uintptr_t handle)
 		atomic_store(&gave_up, true);
 		return NULL;
 	}
+	/* Default queues that threads share are nobody's own. */
+	if (at.key == at.handle || at.thread)
+		at.group = fm_shim_thread_group(c);
 	if (at.thread)
 		return first_of_thread(c, &at);
 	e = ops()->make(c, &at);
@@ -218,6 +222,26 @@ struct fm_shim_entry *fm_shim_first(
 		return e;
 	fm_shim_ungoverned(call);
 	return NULL;
+}
+
+int fm_shim_reach(uintptr_t handle, uintptr_t *key)
+{
+	struct fm_shim_place at = {.handle = handle, .key = handle};
+	struct fm_shim_entry *e;
+	int rc = ops()->may_bind ? ops()->may_bind(handle) : 0;
+
+	if (rc)
+		return rc;
+	if (ops()->where && !ops()->where(&at))
+		return -EINVAL;
+	*key = at.key;
+	e = fm_shim_look_up(at.key);
+	if (!e && !ops()->make)
+		return -EOPNOTSUPP;
+	e = e ? e : first(handle);
+	if (!e)
+		return -ENODEV;
+	return e == ops()->refused ? -ENOSPC : 0;
 }
 
 void fm_shim_forget_queues(void)

@@ -23,6 +23,7 @@
  */
 #pragma once
 #include "base/count.h"
+#include "bind.h"
 #include "map.h"
 #include "shim.h"
 
@@ -51,6 +52,7 @@ struct fm_shim_place {
 	uintptr_t key;      /* in the map: the handle's own, or that of a default queue */
 	const void *of;     /* the context or device that it ends with */
 	const void *thread; /* NULL, or this thread, with which it also ends */
+	unsigned group;     /* that the new queue joins: its index */
 };
 
 struct fm_shim_queue_ops {
@@ -62,6 +64,12 @@ struct fm_shim_queue_ops {
 	 * that is not possible. */
 	bool (*where)(struct fm_shim_place *at);
 	struct fm_shim_entry *(*make)(struct fm_client *c, const struct fm_shim_place *at);
+
+	/* For fm_bind(). may_bind: 0, or why the queue of this handle cannot be bound, before any
+	 * of the above. bind, unbind: in the place of what is done for all APIs. May be NULL. */
+	int (*may_bind)(uintptr_t handle);
+	int (*bind)(void *queue, const struct fm_binding *binding);
+	int (*unbind)(void *queue);
 
 	/* The entry has entered the map; it has left the map. Called under the lock. May be
 	 * NULL. */
@@ -102,6 +110,10 @@ static inline void *fm_shim_look_up(uintptr_t key)
  * and is counted as a call of that name. */
 FM_COLD struct fm_shim_entry *fm_shim_first(
 	uintptr_t handle, const void *found, bool not_now, const char *call);
+
+/* The key of the queue with this handle, whose entry is made if it is not there yet. 0, or a
+ * negative errno as in <fermata/bind.h>. There is a client. */
+int fm_shim_reach(uintptr_t handle, uintptr_t *key);
 
 /* Puts the entry into the map. Returns what is there then: another entry, if another thread was
  * quicker, or the refused one, if the map is full; e is closed in both cases. e may be the refused

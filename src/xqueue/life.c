@@ -59,6 +59,23 @@ static bool is_passed(const struct fm_client *c, unsigned slot)
 	       (!(progress & 1) && progress >= c->owed[slot]);
 }
 
+/* The daemon takes it for another queue in the same slot. */
+void fm_xq_move(struct fm_xq *q, unsigned group)
+{
+	struct fm_client *c = q->client;
+	union fm_msg m;
+
+	fm_msg_init(&m, FM_MSG_QUEUE_GONE);
+	m.queue_gone.slot = q->slot_index;
+	pthread_mutex_lock(&c->lock);
+	if (q->group != group && c->queue[q->slot_index] == q) {
+		q->group = group;
+		fm_client_send(c, &m);
+		fm_client_send_queue(c, q);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
 static void retire(struct fm_xq *q)
 {
 	struct fm_client *c = q->client;

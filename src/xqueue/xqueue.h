@@ -212,6 +212,8 @@ struct fm_xq_config {
 
 /* 0; -ENOSPC when the board has no slot left: the queue then runs ungoverned. */
 int fm_xq_create(struct fm_xq **out, struct fm_client *c, const struct fm_xq_config *config);
+/* The queue is in this group from now on. What it has launched before counts there, too. */
+void fm_xq_move(struct fm_xq *q, unsigned group);
 /* No more launches will come. Commands in flight go on; the slot is given back when they are done.
  */
 void fm_xq_close(struct fm_xq *q);

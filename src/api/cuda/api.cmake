@@ -9,7 +9,7 @@ fm_module(api/cuda/tap KNOWS base api/cuda/core shim/lookup) # what stands in fr
 fm_module(api/cuda/profile KNOWS base api predict device profile code/cuda api/cuda/core api/cuda/tap shim/lookup) # `libfermata-profile.so', preloaded by `fermata-lab profile': launches that are looked at, by the Compute Sanitizer, marks in their text, or hashes
 fm_module(api/cuda/record KNOWS base api predict device code/cuda api/cuda api/cuda/core api/cuda/tap shim/lookup) # `libfermata-record.so', preloaded by `fermata-lab idempotence record': operations of each stream, with what kernels read and write, by marks in their text
 
-fm_layer(fermata-cuda api/cuda/shim WITH shim/lookup gpusched gpusched/seat)
+fm_layer(fermata-cuda api/cuda/shim WITH shim/lookup bind gpusched gpusched/seat)
 # Its table of its own functions means these, also where the driver's were loaded before.
 target_link_options(fermata-cuda PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,libfermata-cuda.so
     -Wl,--defsym=dlvsym=fm_look_up_dlvsym)

@@ -3,5 +3,5 @@ fm_module(api/opencl/shim KNOWS base cache board api api/opencl code/opencl xque
 fm_module(api/opencl/tool KNOWS base api load cmd doctor PACKAGES ${CMAKE_DL_LIBS}) # OpenCL for the commands: the layer, doctor and its probes, work of a chosen length
 target_include_directories(fm_api_opencl_tool SYSTEM PRIVATE ${OPENCL_HEADERS_INCLUDE_DIRS})
 
-fm_layer(fermata-opencl api/opencl/shim)
+fm_layer(fermata-opencl api/opencl/shim WITH bind)
 install(TARGETS fermata-opencl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -2,7 +2,7 @@ fm_module(api/vulkan KNOWS api) # the table of Vulkan's calls: `calls.def`
 fm_module(api/vulkan/shim KNOWS base board api api/vulkan xqueue local shim) # `libfermata-vulkan.so`, a Vulkan layer: gates by timeline semaphores, trackers by fences; devices, and features that are switched on in them
 fm_module(api/vulkan/tool KNOWS base json api cmd doctor PACKAGES ${CMAKE_DL_LIBS}) # Vulkan for the commands: the layer, doctor and its probes
 
-fm_layer(fermata-vulkan api/vulkan/shim)
+fm_layer(fermata-vulkan api/vulkan/shim WITH bind)
 install(TARGETS fermata-vulkan LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # Its manifest twice: where `fermata run` finds it beside the library, and where Vulkan's loader looks for layers that

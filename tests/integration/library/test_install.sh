@@ -74,6 +74,13 @@ try "$tmp/cmake/own_device"
 out=$("$tmp/cmake/gpu_sched") || fail "gpu_sched ended with status $?"
 [ "$(echo "$out" | grep -c '^edf .* 0 of 500.* 0 of 500.* 0 of 500')" = 3 ] || fail "gpu_sched: $out"
 
+if [ -x "$tmp/cmake/bind_opencl" ] && [ -z "${SANITIZE:-}" ]; then
+	out=$("$prefix/bin/fermata" run --local fixed-priority -- "$tmp/cmake/bind_opencl" 3) || fail "bind_opencl ended with status $?"
+	[ "$(echo "$out" | grep -c ': bound$')" = 2 ] && echo "$out" | grep -qx "3 rounds, the last word is 2" || fail "bind_opencl: $out"
+	out=$("$tmp/cmake/bind_opencl" 3) || fail "bind_opencl without Fermata ended with status $?"
+	[ "$(echo "$out" | grep -c 'without Fermata$')" = 2 ] || fail "bind_opencl without Fermata: $out"
+fi
+
 PKG_CONFIG_PATH=$lib/pkgconfig
 export PKG_CONFIG_PATH
 [ "$(pkg-config --modversion fermata)" = "$("$tmp/prefix/bin/fermata" --version | grep -o '[0-9][0-9.]*' | head -1)" ] ||
@@ -164,18 +171,19 @@ END
 [ "$("$tmp/find/build/server")" = "-19 0" ] || fail "a server built by CMake says $("$tmp/find/build/server")"
 # What libfermata finds in it is not in that header, nor are sets of tasks, which both libraries have.
 nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* T \(fm_[a-z_]*\).*/\1/p' | sort >"$tmp/all"
-grep -v '^fm_cuda_memory_\|^fm_gpu_' "$tmp/all" >"$tmp/exported"
+grep -v '^fm_cuda_memory_\|^fm_gpu_\|^fm_bind$\|^fm_unbind$\|^fm_thread_bind$' "$tmp/all" >"$tmp/exported"
 grep -o '\<fm_cuda_[a-z_]*(' "$prefix/include/fermata/cuda.h" | tr -d '(' | sort -u | grep -vx fm_cuda_callback >"$tmp/listed"
 cmp "$tmp/listed" "$tmp/exported" || fail "cuda.h and the shim differ"
 grep '^fm_gpu_' "$tmp/all" >"$tmp/exported"
 grep -o '\<fm_gpu_[a-z_]*(' "$prefix/include/fermata/gpu_sched.h" | tr -d '(' | sort -u >"$tmp/listed"
 cmp "$tmp/listed" "$tmp/exported" || fail "gpu_sched.h and the shim differ"
 
-shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cu[A-Z]\|^fm_cuda_\|^fm_gpu_\|^dlv\?sym$\|^dlerror$\|^ioctl$\|^nvmlDeviceGetMemoryInfo\|^ibv_\(de\|re\)\?reg_mr\|^mlx5dv_devx_umem_\|^gdr_\(un\)\?pin_buffer\|^gdr_close$' || true)
+binding='^fm_bind$\|^fm_bind_registry$\|^fm_thread_bind$\|^fm_unbind$'
+shown=$(nm -D --defined-only "$lib/libfermata-cuda.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v "$binding\|^cu[A-Z]\|^fm_cuda_\|^fm_gpu_\|^dlv\?sym$\|^dlerror$\|^ioctl$\|^nvmlDeviceGetMemoryInfo\|^ibv_\(de\|re\)\?reg_mr\|^mlx5dv_devx_umem_\|^gdr_\(un\)\?pin_buffer\|^gdr_close$" || true)
 [ -z "$shown" ] || fail "CUDA's shim shows $shown"
-shown=$(nm -D --defined-only "$lib/libfermata-hip.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^hip[A-Z]\|^dlsym$\|^dlerror$' || true)
+shown=$(nm -D --defined-only "$lib/libfermata-hip.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v "$binding\|^hip[A-Z]\|^dlsym$\|^dlerror$" || true)
 [ -z "$shown" ] || fail "HIP's shim shows $shown"
-shown=$(nm -D --defined-only "$lib/libfermata-ze.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^ze[A-Z]\|^dlsym$\|^dlerror$' || true)
+shown=$(nm -D --defined-only "$lib/libfermata-ze.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v "$binding\|^ze[A-Z]\|^dlsym$\|^dlerror$" || true)
 [ -z "$shown" ] || fail "Level Zero's shim shows $shown"
 
 # A program that says what it knows of its memory: with the library, with its shim, and with nothing of it.
@@ -207,6 +215,36 @@ c++ $flags -std=c++11 -fPIE -pie -Wall -Wextra -Werror -DFERMATA_MEMORY_OPTIONAL
 if [ -z "${SANITIZE:-}" ]; then
 	said=$(LD_PRELOAD=$lib/libfermata-cuda.so "$tmp/memory")
 	[ "$said" = "-2 0 1" ] || fail "memory.h with the shim says $said"
+fi
+
+# A program that binds queues: with the library, and with nothing of it; and with a shim, which knows no other API.
+cat >"$tmp/bind.cc" <<'END'
+#include <fermata/bind.h>
+#include <stdio.h>
+int main(void)
+{
+	struct fm_binding_hint hint = {FM_HINT_PRIORITY, FM_PRIORITY_HIGH};
+	struct fm_binding b = {sizeof(b), "urgent", &hint, 1};
+	int bound = fm_bind("opencl", &b, &b), unbound = fm_unbind("opencl", &b);
+	return printf("%d %d %d\n", bound, unbound, fm_thread_bind(&b)) < 0;
+}
+END
+# shellcheck disable=SC2046,SC2086
+c++ $flags -std=c++11 -Wall -Wextra -Wpedantic -Werror "$tmp/bind.cc" -o "$tmp/bind" $(pc --cflags --libs) ||
+	fail "build with bind.h"
+# shellcheck disable=SC2046,SC2086
+cc $flags -std=c99 -Wall -Wextra -Wpedantic -Werror -x c -fsyntax-only "$tmp/bind.cc" $(pc --cflags) ||
+	fail "bind.h in C99"
+[ "$("$tmp/bind")" = "-38 -38 -38" ] || fail "bind.h without Fermata says $("$tmp/bind")"
+# shellcheck disable=SC2086
+c++ $flags -std=c++11 -fPIE -pie -Wall -Wextra -Werror -DFERMATA_BIND_OPTIONAL -I"$prefix/include" "$tmp/bind.cc" \
+	-o "$tmp/optional_bind" || fail "build with bind.h alone"
+[ "$("$tmp/optional_bind")" = "-38 -38 -38" ] || fail "bind.h without the library says $("$tmp/optional_bind")"
+if [ -z "${SANITIZE:-}" ]; then
+	for bound in bind optional_bind; do
+		said=$(LD_PRELOAD=$lib/libfermata-cuda.so "$tmp/$bound")
+		[ "$said" = "-38 -38 0" ] || fail "$bound with CUDA's shim says $said"
+	done
 fi
 
 # A program that does not use CUDA has of the shim no words, no thread and no connection.
@@ -253,15 +291,15 @@ cc $flags -std=c99 -Wall -Wextra -Wpedantic -Werror -x c -fsyntax-only "$tmp/set
 [ "$("$tmp/set")" = "3 jobs in 12000 ns" ] || fail "a set of tasks says $("$tmp/set")"
 
 # The library shows what the header declares, under one version, and needs libc alone.
-sed -n 's/^\t\(fm_[a-z_]*\);$/\1/p' "$SOURCE/src/lib/exports.map" | sort >"$tmp/listed"
+sed -n 's/^\t\(fm_[a-z_]*\);$/\1/p' "$SOURCE/src/lib/exports.map" | grep -vx fm_bind_registry | sort >"$tmp/listed"
 nm -D --defined-only "$lib/libfermata.so" | sed -n 's/.* T \(.*\)@@FERMATA_0\.1$/\1/p' | sort >"$tmp/exported"
 cmp "$tmp/listed" "$tmp/exported" || fail "exports.map and the library differ"
 while read -r symbol; do
 	grep -q "[ *]$symbol(" "$prefix/include/fermata/fermata.h" "$prefix/include/fermata/memory.h" \
-		"$prefix/include/fermata/gpu_sched.h" ||
+		"$prefix/include/fermata/gpu_sched.h" "$prefix/include/fermata/bind.h" ||
 		fail "$symbol is in no header"
 done <"$tmp/exported"
-grep -ho '\<fm_[a-z_]*(' "$prefix/include/fermata/fermata.h" "$prefix/include/fermata/gpu_sched.h" | tr -d '(' | sort -u | while read -r symbol; do
+grep -ho '\<fm_[a-z_]*(' "$prefix/include/fermata/fermata.h" "$prefix/include/fermata/bind.h" "$prefix/include/fermata/gpu_sched.h" | tr -d '(' | sort -u | while read -r symbol; do
 	grep -qx "$symbol" "$tmp/exported" || { echo "$symbol"; exit 1; }
 done || fail "the header declares what the library does not have"
 if [ -z "${SANITIZE:-}" ]; then

@@ -6,6 +6,7 @@
  */
 #include "base/util.h"
 #include "shim.h"
+#include "shim/groups.h"
 #include "shim/queues.h"
 #include <fermata/hint.h>
 #include <stdio.h>
@@ -78,7 +79,7 @@ unsigned fm_cuda_priority_group(struct fm_client *c, CUstream stream)
 	if (!own ||
 		snprintf(name, sizeof(name), "%s%s", own, kinds[kind].suffix) >= (int)sizeof(name))
 		return 0;
-	index = fm_cuda_group(c, name);
+	index = fm_shim_group(c, name);
 	if (index <= 0)
 		return 0;
 	if (atomic_exchange(&streams.known[kind], c) != c)

@@ -99,7 +99,6 @@ static void forget_all(void)
 	fm_cuda_captures_clear();
 	fm_cuda_graphs_clear();
 	fm_cuda_watch_fork_child();
-	fm_cuda_server_fork_child();
 	fm_cuda_partition_fork_child();
 	fm_cuda_priority_fork_child();
 	fm_cuda_guard_fork_child();
@@ -208,7 +207,7 @@ static struct fm_cuda_queue *make_queue(
 		/* It is idle, save for words of an earlier queue of this stream. */
 		q->hw.ours = q->hw.ours_put = 1;
 	} else {
-		q->group = fm_cuda_priority_group(c, stream);
+		q->group = at->group ? at->group : fm_cuda_priority_group(c, stream);
 		fm_cu_look_before(&q->hw);
 	}
 	fm_cuda_give_back_look();
@@ -259,6 +258,8 @@ static const struct fm_shim_queue_ops queue_ops = {
 	.entered = note_entered,
 	.left = note_left,
 	.closing = end_watch,
+	.bind = fm_cuda_bind_any,
+	.unbind = fm_cuda_unbind_any,
 };
 
 static void end_thread(bool closes)

@@ -5,58 +5,14 @@
 #pragma GCC visibility pop
 #include "api/cuda/shim/guard/modules.h"
 #include "base/cleanup.h"
-#include "base/lockorder.h"
 #include "base/parse.h"
 #include "hook.h"
 #include "shim.h"
+#include "shim/groups.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* The client's groups; nothing else makes groups here. Index 0 is the process's own. */
-static struct {
-	pthread_mutex_t lock;
-	struct fm_client *client;
-	char name[FM_BOARD_GROUPS][FM_NAME_MAX];
-} groups = {.lock = PTHREAD_MUTEX_INITIALIZER};
-FM_LOCK_RANK(groups.lock, CUDA_GROUPS);
-
-void fm_cuda_server_fork_child(void)
-{
-	groups.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-}
-
-/* Lock held. Its index, or a negative errno. */
-static int find_or_add(struct fm_client *c, const char *name)
-{
-	int index;
-
-	if (groups.client != c)
-		memset(groups.name, 0, sizeof(groups.name));
-	groups.client = c;
-	for (index = 1; index < FM_BOARD_GROUPS; index++)
-		if (!strcmp(groups.name[index], name))
-			return index;
-	index = fm_client_group_add(c, name);
-	if (index > 0)
-		strcpy(groups.name[index], name);
-	return index;
-}
-
-int fm_cuda_group(struct fm_client *c, const char *name)
-{
-	int index;
-
-	if (!name)
-		return 0;
-	if (!*name)
-		return -EINVAL;
-	pthread_mutex_lock(&groups.lock);
-	index = find_or_add(c, name);
-	pthread_mutex_unlock(&groups.lock);
-	return index;
-}
 
 /* Images that bypass us when they are loaded would never be rewritten. */
 static bool too_late_for_guardian(void)
@@ -115,7 +71,7 @@ static int check_binding(CUstream stream, const struct fm_cuda_binding *b)
 static int bind(struct fm_client *c, CUstream stream, const struct fm_cuda_binding *b)
 {
 	struct fm_cuda_terms terms = {.level = (enum fm_level)b->level};
-	int rc = fm_cuda_group(c, b->group);
+	int rc = fm_shim_group(c, b->group);
 
 	if (rc < 0)
 		return rc;
@@ -152,6 +108,30 @@ int fm_cuda_bind(struct CUstream_st *stream, const struct fm_cuda_binding *bindi
 int fm_cuda_unbind(struct CUstream_st *stream)
 {
 	return fm_cuda_is_default(stream) ? -EINVAL : fm_cuda_unbind_queue(stream);
+}
+
+/* --- <fermata/bind.h> --- */
+
+int fm_cuda_bind_any(void *queue, const struct fm_binding *b)
+{
+	const struct fm_cuda_binding own = {
+		.size = sizeof(own), .group = b->group, .priority = FM_CUDA_PRIORITY_KEEP};
+	int rc = fm_cuda_bind(queue, &own);
+	struct fm_cuda_view v;
+
+	if (rc || !fm_cuda_view(queue, &v))
+		return rc;
+	fm_shim_give_hints(v.xq->client, v.group, b);
+	fm_xq_unref(v.xq);
+	return 0;
+}
+
+/* A stream that a thread has bound is in the group, but the program does not steer it. */
+int fm_cuda_unbind_any(void *queue)
+{
+	int rc = fm_cuda_unbind(queue);
+
+	return rc == -ENOENT ? fm_shim_unbind((uintptr_t)queue) : rc;
 }
 
 /* Views a bound stream; the caller releases the XQueue. */

@@ -196,7 +196,9 @@ CUcontext fm_cuda_current(void); /* the thread's; NULL: none */
 uint32_t fm_cuda_domain(const struct fm_cu_driver *cu, CUcontext base);
 
 /* server.c: functions of <fermata/cuda.h>. */
-void fm_cuda_server_fork_child(void);
+/* For <fermata/bind.h>. */
+int fm_cuda_bind_any(void *queue, const struct fm_binding *b);
+int fm_cuda_unbind_any(void *queue);
 
 /* room.c: functions of <fermata/cuda.h>. Sets all_sms and place_sms; a context of the queue's
  * device is current. */
@@ -219,9 +221,6 @@ struct fm_cuda_terms {
 	enum fm_level level;
 	struct fm_cuda_watch *watch; /* taken over, unless it fails */
 };
-/* The index of a group of the client, which joins it if it has not yet; NULL: 0, its own. -EINVAL,
- * -ENOSPC. */
-int fm_cuda_group(struct fm_client *c, const char *name);
 /* priority.c: a stream was created so, ends; the index of the group that it joins thereby. Without
  * --by-stream-priority: 0, the process's own. */
 void fm_cuda_priority_created(CUstream stream, int priority);

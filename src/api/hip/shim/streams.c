@@ -2,6 +2,7 @@
 /* From streams to queues, and the ends of queues. */
 #include "hip.h"
 #include "shim/threads.h"
+#include <errno.h>
 #include <stdlib.h>
 
 /* Their addresses stand for the devices. */
@@ -76,7 +77,7 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 	struct fm_hip_queue *q = calloc(1, sizeof(*q));
 	char key[FM_DEVKEY_MAX];
 	const struct fm_xq_config config = {
-		.device = key, .ops = &fm_hw_hip, .hwq = q, .in_order = true};
+		.group = at->group, .device = key, .ops = &fm_hw_hip, .hwq = q, .in_order = true};
 
 	if (!q)
 		return NULL;
@@ -183,10 +184,20 @@ static void fork_child(void)
 	fm_calls_fork_child();
 }
 
+static int may_bind(uintptr_t handle)
+{
+	if (!fm_hip_driver())
+		return -ENODEV;
+	if (fm_hip_is_default((hipStream_t)handle))
+		return -EINVAL;
+	return atomic_load(&fm_hip_captures) ? -EBUSY : 0;
+}
+
 static const struct fm_shim_queue_ops queues = {
 	.refused = &refused.entry,
 	.where = where,
 	.make = make,
+	.may_bind = may_bind,
 };
 
 const struct fm_shim_api fm_shim_api = {

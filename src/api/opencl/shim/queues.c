@@ -52,7 +52,8 @@ struct fm_opencl_queue *fm_opencl_queue_add(
 	fm_cl_queue_init(&q->hw, &fm_cl_layer.next, queue, context, q->in_order, release);
 	fm_cl_device_key(&fm_cl_layer.next, device, key, sizeof(key));
 	if (fm_xq_create(&q->xq, c,
-		    &(struct fm_xq_config){.device = key,
+		    &(struct fm_xq_config){.group = fm_shim_thread_group(c),
+			    .device = key,
 			    .ops = &fm_cl_ops,
 			    .hwq = &q->hw,
 			    .in_order = q->in_order})) {

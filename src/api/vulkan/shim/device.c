@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices, from vkCreateDevice to vkDestroyDevice, and their queues. */
 #include "vulkan.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -72,7 +73,8 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 		return NULL;
 	q->key = at->key;
 	if (!fm_xq_create(&q->xq, c,
-		    &(struct fm_xq_config){.device = dev->key,
+		    &(struct fm_xq_config){.group = at->group,
+			    .device = dev->key,
 			    .ops = &fm_hw_vulkan,
 			    .hwq = q,
 			    .in_order = true})) {
@@ -81,6 +83,17 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 	}
 	fm_hw_vulkan.release(q, false);
 	return NULL;
+}
+
+static int may_bind(uintptr_t handle)
+{
+	struct fm_vk_device *dev = fm_vk_device_of((const void *)handle);
+
+	if (!dev)
+		return -EINVAL;
+	if (atomic_load(&dev->left) || !fm_vk_is_own(dev))
+		return -EOPNOTSUPP;
+	return remember(dev, (VkQueue)handle) ? 0 : -ENOSPC;
 }
 
 static void fork_prepare(void)
@@ -99,6 +112,7 @@ static const struct fm_shim_queue_ops queues = {
 	.refused = &refused.entry,
 	.where = where,
 	.make = make,
+	.may_bind = may_bind,
 };
 
 const struct fm_shim_api fm_shim_api = {

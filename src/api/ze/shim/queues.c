@@ -108,7 +108,7 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 {
 	struct fm_ze_queue *q = calloc(1, sizeof(*q));
 	char key[FM_DEVKEY_MAX];
-	struct fm_xq_config config = {.device = key, .in_order = true};
+	struct fm_xq_config config = {.group = at->group, .device = key, .in_order = true};
 
 	if (!q)
 		return NULL;

@@ -1,0 +1,248 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""<fermata/bind.h>: queues of any API are in the groups that the program chooses, under the daemon's rule; and a program that uses
+several APIs at once is one group unless it says otherwise."""
+import errno
+import glob
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, main, need_cuda_shim, program, runtime
+
+FAKES = os.path.join(BUILD, "tests", "fakes")
+LAVAPIPE = [f for f in glob.glob("/usr/share/vulkan/icd.d/*.json") if "lvp" in f]
+
+
+def shim(api):
+    return os.path.join(BUILD, "lib", f"libfermata-{api}.so")
+
+
+def there():
+    """The APIs that this machine and this build have drivers for, real or not."""
+    have = {
+        "opencl": True,
+        "cuda": True,
+        "hip": os.path.exists(os.path.join(FAKES, "hip", "libamdhip64.so.6")),
+        "vulkan": bool(LAVAPIPE),
+        "ze": os.path.exists(os.path.join(FAKES, "libfake_ze.so")),
+    }
+    return [api for api in have if have[api] and os.path.exists(shim(api))]
+
+
+def world(stack, **more):
+    need_cuda_shim()
+    f = Fermata(stack, **more)
+    f.env = cuda_env({**f.env, "FERMATA_HIP": "1", "FERMATA_LEVEL_ZERO": "1", "LP_NUM_THREADS": "1",
+                      "LD_LIBRARY_PATH": os.path.join(FAKES, "hip"), "ZE_ENABLE_ALT_DRIVERS": os.path.join(FAKES, "libfake_ze.so")})
+    if LAVAPIPE:
+        f.env["VK_ICD_FILENAMES"] = LAVAPIPE[0]
+    # The linker that OpenCL's driver starts has the sanitizer before it, too, and does not free all that it has; nor do drivers.
+    f.env["ASAN_OPTIONS"] = f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0"
+    return f
+
+
+class Apis(Worker):
+    """tests/integration/library/any_apis.c."""
+
+    def say(self, line):
+        """What it answers."""
+        mark = self.mark()
+        self.tell(line)
+        return int(self.line("did ", mark).split()[1])
+
+    def must(self, line):
+        rc = self.say(line)
+        check(rc == 0, f"'{line}': {rc}")
+
+
+def start(f, *args, options=(), queues=None):
+    p = f.program([program("any_apis"), *args], *options, cls=Apis)
+    p.line("ready")
+    queues = sum("=" not in a for a in args) if queues is None else queues
+    eventually("its queues are known", lambda: len(queues_of(f, p)) == queues)
+    return p
+
+
+def queues_of(f, p):
+    """API and group of each of its queues."""
+    return sorted((q["api"], g["name"]) for g in f.ps()["groups"] for q in g["queues"] if q["pid"] == p.pid)
+
+
+def settles(f, p, want):
+    want = sorted(want)
+    eventually(f"its queues are {want}, not {queues_of(f, p)}", lambda: queues_of(f, p) == want)
+
+
+def hints(f, name):
+    return next(g["hints"] for g in f.ps()["groups"] if g["name"] == name)
+
+
+def one_group_for_all(stack):
+    """OpenCL, Vulkan and CUDA at once, and whatever else there is: one group, stopped as one."""
+    f = world(stack)
+    apis = there()
+    check({"opencl", "cuda"} <= set(apis), f"there are {apis}")
+    p = start(f, *apis)
+    settles(f, p, [(api, f"any_apis-{p.pid}") for api in apis])
+    groups = f.ps()["groups"]
+    check(len(groups) == 1 and groups[0]["clients"] == len(apis), f"groups: {groups}")
+    # Whatever is in front of it, each command waits: also that of the last API.
+    f.cli("suspend", str(p.pid))
+    p.stands()
+    f.cli("resume", str(p.pid))
+    p.advances()
+    p.finish()
+    eventually("it is gone", lambda: not f.ps()["groups"])
+
+
+def each_api(stack):
+    f = world(stack)
+    own = "any_apis-{}"
+    for api in there():
+        p = start(f, api)
+        p.must(f"bind {api} urgent 7")
+        settles(f, p, [(api, "urgent")])
+        eventually("the group has the hint", lambda: hints(f, "urgent")["priority"] == 7)
+        p.must(f"bind {api} urgent 9")
+        eventually("and then the other", lambda: hints(f, "urgent")["priority"] == 9)
+        f.cli("suspend", "urgent")
+        p.stands()
+        f.cli("resume", "urgent")
+        p.advances()
+        p.must(f"bind {api} other")
+        settles(f, p, [(api, "other")])
+        p.must(f"unbind {api}")
+        settles(f, p, [(api, own.format(p.pid))])
+        rc = p.say(f"unbind {api}")
+        check(rc == -errno.ENOENT, f"unbound twice: {rc}")
+        p.must(f"bind {api} .")
+        p.advances()
+        p.finish()
+
+
+def a_thread(stack):
+    """Queues that come while the thread is bound join the group, those of other threads do not, and they stay."""
+    f = world(stack)
+    for api in there():
+        p = start(f, api)
+        own = f"any_apis-{p.pid}"
+        p.must("thread mine 3")
+        p.must(f"more {api}")
+        settles(f, p, [(api, own), (api, "mine")])
+        check(hints(f, "mine")["priority"] == 3, f"hints: {hints(f, 'mine')}")
+        p.must(f"elsewhere {api}")
+        settles(f, p, [(api, own), (api, own), (api, "mine")])
+        # What an operator says since is not undone by the next queue.
+        f.cli("hint", "mine", "priority=5")
+        p.must(f"more {api}")
+        settles(f, p, [(api, own), (api, own), (api, "mine"), (api, "mine")])
+        check(hints(f, "mine")["priority"] == 5, f"hints: {hints(f, 'mine')}")
+        p.must("thread -")
+        p.must(f"more {api}")
+        settles(f, p, [(api, own)] * 3 + [(api, "mine")] * 2)
+        f.cli("suspend", "mine")
+        p.stands()
+        f.cli("resume", "mine")
+        p.advances()
+        p.finish()
+
+
+def a_thread_before_the_shim(stack):
+    """OpenCL's and Vulkan's shims come with the first call of their API, after the thread was bound."""
+    f = world(stack)
+    apis = [api for api in there() if api in ("opencl", "vulkan")]
+    p = start(f, "thread=early", *apis)
+    settles(f, p, [(api, "early") for api in apis])
+    p.finish()
+
+
+def groups_across_apis(stack):
+    """A group of one API's queue and another's is stopped alone, and the rest of the process goes on."""
+    f = world(stack)
+    p = start(f, "opencl", "cuda")
+    q = start(f, "cuda")
+    p.must("bind opencl team")
+    q.must("bind cuda team")
+    settles(f, p, [("cuda", f"any_apis-{p.pid}"), ("opencl", "team")])
+    f.cli("suspend", "team")
+    p.stands()
+    q.stands()
+    f.cli("resume", "team")
+    p.advances()
+    q.advances()
+    f.cli("suspend", f"any_apis-{p.pid}")
+    p.stands()
+    q.advances()
+    f.cli("resume", f"any_apis-{p.pid}")
+    p.finish()
+    q.finish()
+
+
+def daemons_come_and_go(stack):
+    f = world(stack)
+    apis = there()
+    p = start(f, *apis)
+    for api in apis:
+        p.must(f"bind {api} kept 4")
+    f.kill()
+    p.advances()
+    p.must(f"bind {apis[0]} moved 6")
+    p.must(f"unbind {apis[1]}")
+    f.start()
+    settles(f, p, [(apis[0], "moved"), (apis[1], f"any_apis-{p.pid}"), *[(api, "kept") for api in apis[2:]]])
+    check(hints(f, "moved")["priority"] == 6, f"hints: {hints(f, 'moved')}")
+    p.finish()
+
+
+def mistakes(stack):
+    f = world(stack)
+    p = start(f, "opencl")
+    for line, want in (("bind none urgent", errno.ENOSYS), ("bind vulkan urgent", errno.ENOSYS), ("bind opencl a/b", errno.EINVAL),
+                       (f"bind opencl {'x' * 64}", errno.EINVAL), ("bind opencl urgent 100000", errno.ERANGE),
+                       ("thread a/b", errno.EINVAL), ("thread mine -99999", errno.ERANGE)):
+        rc = p.say(line)
+        check(rc == -want, f"'{line}': {rc}")
+    settles(f, p, [("opencl", f"any_apis-{p.pid}")])
+    for n in range(15):
+        p.must(f"bind opencl g{n}")
+    check(p.say("bind opencl g15") == -errno.ENOSPC, "more names than there may be")
+    settles(f, p, [("opencl", "g14")])
+    # A thread's queue is in the process's own group then; its hints are not that group's.
+    p.must("thread g16 9")
+    p.must("more opencl")
+    settles(f, p, [("opencl", "g14"), ("opencl", f"any_apis-{p.pid}")])
+    check(hints(f, f"any_apis-{p.pid}")["priority"] == 0, "the hints went to another group")
+    p.must("fork")
+    p.finish()
+
+
+def switched_off(stack):
+    f = world(stack)
+    f.env["FERMATA_DISABLE"] = "1"
+    p = start(f, "opencl", "cuda", queues=0)
+    check(p.say("bind none urgent") == -errno.ENOSYS, "there is no such API")
+    for api in ("opencl", "cuda"):
+        rc = p.say(f"bind {api} urgent")
+        check(rc in (-errno.ENODEV, -errno.ENOSYS), f"{api}, switched off: {rc}")
+    p.advances()
+    p.finish()
+
+
+def without_fermata(stack):
+    """Linked with the library alone: no shim is there, and none is needed."""
+    f = world(stack)
+    p = Apis([program("any_apis"), "opencl"], env=f.env)
+    stack.callback(p.close)
+    p.line("ready")
+    for line in ("bind opencl urgent", "bind cuda urgent", "unbind opencl", "thread mine", "thread -"):
+        rc = p.say(line)
+        check(rc == -errno.ENOSYS, f"'{line}': {rc}")
+    p.must("more opencl")
+    p.advances()
+    p.finish()
+
+
+main(one_group_for_all, each_api, a_thread, a_thread_before_the_shim, groups_across_apis, daemons_come_and_go, mistakes, switched_off,
+     without_fermata)
