@@ -47,8 +47,8 @@ static cl_command_queue queue_in(
 
 static void fill(cl_command_queue queue, cl_mem buffer, cl_uint value)
 {
-	must(clEnqueueFillBuffer(queue, buffer, &value, sizeof(value), 0, WORDS * sizeof(value), 0,
-		     NULL, NULL),
+	must(clEnqueueFillBuffer(
+		     queue, buffer, &value, sizeof(value), 0, WORDS * sizeof(value), 0, NULL, NULL),
 		"clEnqueueFillBuffer");
 }
 
@@ -82,8 +82,7 @@ int main(int argc, char **argv)
 		must(clFinish(urgent), "clFinish"); /* it does not wait for the twenty */
 	}
 	must(clFinish(batch), "clFinish");
-	must(clEnqueueReadBuffer(
-		     batch, buffer[0], CL_TRUE, 0, sizeof(word), &word, 0, NULL, NULL),
+	must(clEnqueueReadBuffer(batch, buffer[0], CL_TRUE, 0, sizeof(word), &word, 0, NULL, NULL),
 		"clEnqueueReadBuffer");
 	printf("%d rounds, the last word is %u\n", rounds, word);
 	clReleaseCommandQueue(urgent);

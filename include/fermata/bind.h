@@ -93,14 +93,14 @@ FM_BIND_API int fm_bind(const char *api, void *queue, const struct fm_binding *b
 FM_BIND_API int fm_unbind(const char *api, void *queue);
 
 /*
- * Binds what this thread begins, until it is bound otherwise. NULL: not any more. A queue of any API
- * that comes to the scheduler in this thread joins the group: an OpenCL queue when it is created,
- * others with their first command. Queues that are there already stay where they are, and so do
- * default streams that threads share. A queue stays in the group when the thread's binding, or the
- * thread, ends. The group gets the hints with its first such queue of each API. Where a process has
- * too many names, the queue joins the process's own group. -ENOSYS: no shim of any API has come into
- * this process; the thread is bound all the same, and shims that come later (those of OpenCL and
- * Vulkan, with the first call of their API) heed it. -ENOMEM.
+ * Binds what this thread begins, until it is bound otherwise. NULL: not any more. A queue of any
+ * API that comes to the scheduler in this thread joins the group: an OpenCL queue when it is
+ * created, others with their first command. Queues that are there already stay where they are, and
+ * so do default streams that threads share. A queue stays in the group when the thread's binding,
+ * or the thread, ends. The group gets the hints with its first such queue of each API. Where a
+ * process has too many names, the queue joins the process's own group. -ENOSYS: no shim of any API
+ * has come into this process; the thread is bound all the same, and shims that come later (those of
+ * OpenCL and Vulkan, with the first call of their API) heed it. -ENOMEM.
  */
 FM_BIND_API int fm_thread_bind(const struct fm_binding *binding);
 

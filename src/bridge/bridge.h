@@ -75,9 +75,14 @@ struct fm_bridge_limits {
 	} range[FM_HINT_COUNT];
 };
 
+#define FM_SAME_MAX 512
+
 /* How commands are stopped on the devices whose key matches (fnmatch(3)). */
 struct fm_stop_rule {
 	char device[FM_DEVKEY_MAX];
+	/* Patterns between spaces: devices whose keys match one are this device, which `device'
+	 * names then. No other rule's `same' matches them. "": none. */
+	char same[FM_SAME_MAX];
 	uint32_t level;    /* the deepest level; 0: not set */
 	uint64_t guard_ns; /* FM_HINT_GUARD_FROM; FM_NEVER: not set */
 	uint32_t pad;      /* FM_HINT_PAD, less FM_PAD_DEVICE; 0: not set */
@@ -89,10 +94,10 @@ struct fm_sched *fm_bridge_sched(struct fm_bridge *b);
 /* Sets the limits of every user, for hosts without limits(). What was granted before stays. */
 void fm_bridge_set_limits(struct fm_bridge *b, const struct fm_bridge_limits *l);
 
-/* Sets the rules by which devices are stopped. For each setting the first matching rule that has it
- * counts. A group's hints may override it (FM_HINT_LEVEL: the lesser level holds;
- * FM_HINT_GUARD_FROM). The rules hold from now on, also for existing queues. The array must live
- * until the next call. */
+/* Sets the rules of devices. For each setting the first matching rule that has it counts. Queues
+ * that are there stay on their device, whatever `same' says since. A group's hints may override it
+ * (FM_HINT_LEVEL: the lesser level holds; FM_HINT_GUARD_FROM). The rules hold from now on, also for
+ * existing queues. The array must live until the next call. */
 void fm_bridge_set_ways(
 	struct fm_bridge *b, const struct fm_stop_rule *ways, unsigned n, uint64_t now);
 

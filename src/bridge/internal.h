@@ -374,7 +374,9 @@ void pad_enter(struct fm_bridge *b, struct queue *q);
 void pad_settle(struct fm_bridge *b);
 void pad_job_begins(struct fm_bridge *b, struct ent *e);
 void pad_job_ends(struct fm_bridge *b, struct ent *e, uint64_t at);
-/* way.c: FM_HINT_PAD by the device's settings. */
+/* way.c: the key under which the device with this key is scheduled. */
+const char *way_device(const struct fm_bridge *b, const char *key);
+/* FM_HINT_PAD by the device's settings. */
 int64_t way_pad(const struct fm_bridge *b, const char *key);
 /* away.c */
 /* What its clients are told. */

@@ -20,8 +20,10 @@ static struct bdevice *device_find(struct fm_bridge *b, const char *key)
 int device_get(struct fm_bridge *b, struct bdevice **out, struct user *u, const char *key,
 	struct fm_err *err)
 {
-	struct bdevice *d = device_find(b, key);
+	struct bdevice *d;
 
+	key = way_device(b, key);
+	d = device_find(b, key);
 	*out = d;
 	if (d)
 		return 0;

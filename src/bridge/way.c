@@ -1,12 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* At which level queues are stopped, and from which command length on they are guarded. Both follow
- * from the group's hints and the device's settings, and are written to the board. The client acts
- * on them. */
+/* Which devices are one; at which level queues are stopped, and from which command length on they
+ * are guarded. Both follow from the group's hints and the device's settings, and are written to the
+ * board. The client acts on them. */
 #include "internal.h"
 #include <fnmatch.h>
+#include <string.h>
 
 /* The most that the hint can be. */
 #define GUARD_MAX (10 * FM_S)
+
+static bool is_same(const char *patterns, const char *key)
+{
+	char word[FM_DEVKEY_MAX];
+	size_t n;
+
+	for (patterns += strspn(patterns, " "); *patterns;
+		patterns += n + strspn(patterns + n, " ")) {
+		n = strcspn(patterns, " ");
+		if (n >= sizeof(word))
+			continue;
+		memcpy(word, patterns, n);
+		word[n] = '\0';
+		if (!fnmatch(word, key, 0))
+			return true;
+	}
+	return false;
+}
+
+const char *way_device(const struct fm_bridge *b, const char *key)
+{
+	for (unsigned i = 0; i < b->n_ways; i++)
+		if (is_same(b->ways[i].same, key))
+			return b->ways[i].device;
+	return key;
+}
 
 static struct fm_stop_rule of_device(const struct fm_bridge *b, const char *key)
 {

@@ -195,6 +195,7 @@ static int on_key(
 	const struct config_key *k;
 	struct reader *r = ctx;
 	void *base = r->c;
+	int rc;
 
 	if (!*section) {
 		fm_err_set(err, -EINVAL, "'%s' stands before the first section", key);
@@ -217,7 +218,8 @@ static int on_key(
 		r->policy_line = r->in.line;
 	if (k->type == CONFIG_FOLDER && !strcmp(key, "platform"))
 		r->platform_line = r->in.line;
-	return config_key_set(k, base, value, err);
+	rc = config_key_set(k, base, value, err);
+	return !rc && k->type == CONFIG_SAME ? config_same_finish(r->c, r->way, err) : rc;
 }
 
 static bool scratch_stalled(void *ctx, void *data, uint64_t *since)
@@ -333,6 +335,8 @@ static bool is_said(const struct config_key *k, const struct fm_stop_rule *w)
 {
 	if (k->type == CONFIG_PAD)
 		return w->pad != 0;
+	if (k->type == CONFIG_SAME)
+		return w->same[0];
 	return k->type == CONFIG_COUNT ? w->level != 0 : w->guard_ns != FM_NEVER;
 }
 

@@ -39,6 +39,7 @@ const struct config_key config_keys[] = {
 		"levels", 0, 0},
 	{"device", "guard_from_us", CONFIG_US, OF_WAY(guard_ns), 0, 10000000, "microseconds", 0, 0},
 	{"device", "pad", CONFIG_PAD, OF_WAY(pad), 0, 0, NULL, 0, 0},
+	{"device", "same", CONFIG_SAME, OF_WAY(same), 0, FM_SAME_MAX - 1, NULL, 0, 0},
 	{"limits", "clients", CONFIG_COUNT, OF_LIMITS(clients), 0, INT32_MAX, "clients", 0, 0},
 	{"limits", "groups", CONFIG_COUNT, OF_LIMITS(of.groups), 0, INT32_MAX, "groups", 0, 0},
 	{"limits", "queues", CONFIG_COUNT, OF_LIMITS(of.queues), 0, INT32_MAX, "queues", 0, 0},
@@ -175,6 +176,8 @@ static int set_text(const struct config_key *k, char *out, const char *value, st
 	if (k->type == CONFIG_NODES && config_nodes_check(value, err))
 		return -EINVAL;
 	if (k->type == CONFIG_TABLES && config_tables_check(value, err))
+		return -EINVAL;
+	if (k->type == CONFIG_SAME && config_same_check(value, err))
 		return -EINVAL;
 	strcpy(out, value);
 	return 0;
@@ -326,6 +329,7 @@ static int set_value(
 	case CONFIG_CGROUPS:
 	case CONFIG_NODES:
 	case CONFIG_TABLES:
+	case CONFIG_SAME:
 		return set_text(k, member, value, err);
 	case CONFIG_BOOL:
 		return fm_parse_bool(value, member, err);
@@ -444,6 +448,7 @@ void config_key_print(const struct config_key *k, const void *base, FILE *f)
 	case CONFIG_CGROUPS:
 	case CONFIG_NODES:
 	case CONFIG_TABLES:
+	case CONFIG_SAME:
 		fprintf(f, "%s%s", *(const char *)member ? " " : "", (const char *)member);
 		break;
 	case CONFIG_BOOL:

@@ -13,6 +13,7 @@ enum config_type {
 	CONFIG_TABLES,     /* a text, as config_tables_check() takes it */
 	CONFIG_CGROUPS,    /* a text, as config_cgroups_check() takes it */
 	CONFIG_NODES,      /* a text, as config_nodes_check() takes it */
+	CONFIG_SAME,       /* a text, as config_same_check() takes it */
 	CONFIG_COUNT,      /* uint32_t */
 	CONFIG_SIZE,       /* uint64_t bytes, as fm_parse_size() takes them */
 	CONFIG_US,         /* uint64_t nanoseconds, written as microseconds */
@@ -50,6 +51,10 @@ int config_manage_check(const char *value, struct fm_err *err);
 int config_cgroups_check(const char *value, struct fm_err *err);
 int config_nodes_check(const char *value, struct fm_err *err);
 int config_tables_check(const char *value, struct fm_err *err);
+
+/* config_same.c. finish: the value has been set. */
+int config_same_check(const char *value, struct fm_err *err);
+int config_same_finish(const struct config *c, const struct fm_stop_rule *w, struct fm_err *err);
 
 /* config_limits.c. Its bit among the keys of [limits]. */
 uint64_t config_limits_bit(const struct config_key *k);

@@ -103,6 +103,9 @@ clients = 3
                  "[limits group users]\nhints = weight gang\ndeadline_min = 1500us\n", "hints = none\n", "share_max = 50%"):
         check(line in text, f"'{line}' is not in {text}")
     check(printed(written(stack, text)) == text, "what is printed reads otherwise")
+    text = printed(written(stack, "[device card]\nsame = GPU-* NVIDIA?H100*\n[device other]\nlevel = 2\n"))
+    check("[device card]\nsame = GPU-* NVIDIA?H100*\n" in text and "[device other]\nlevel = 2\n" in text, text)
+    check(printed(written(stack, text)) == text, "what is printed of devices reads otherwise")
     # One end beyond a ceiling that is as by default.
     for pad in "auto:7%", "auto", "16":
         text = printed(written(stack, f"[device]\npad = {pad}\n"))
@@ -174,6 +177,13 @@ MISTAKES = [  # where, what is said, what to do; the settings
     (3, "[limits user 007] is [limits user 7], which is there already", "", "[limits user 7]\nclients = 1\n[limits user 007]\n"),
     (1, "[limits  user 7] has blanks", "", "[limits  user 7]\nclients = 1\n"),
     (1, "[device a ] has blanks", "", "[device a ]\nlevel = 2\n"),
+    (2, "same: [device *] is a pattern", "with a name of your choice", "[device]\nsame = GPU-*\n"),
+    (2, "same: [device GPU-*] is a pattern", "with a name of your choice", "[device GPU-*]\nsame = NPU\n"),
+    (4, "same: 'a' is [device a], which has `same', too", "in one section", "[device a]\nsame = b\n[device b]\nsame = a\n"),
+    (4, "same: 'b' is [device b], which has `same', too", "in one section", "[device a]\nsame = x b\n[device b]\nsame = c\n"),
+    (4, "same: 'GPU-*' stands in [device a] already", "of one section", "[device a]\nsame = x GPU-*\n[device b]\nsame = y GPU-*\n"),
+    (2, f"same: '{'x' * 40}...' is longer than a device's name", "95", f"[device a]\nsame = x {'x' * 96}\n"),
+    (2, "unknown key 'sane' in [device]", "did you mean 'same'?", "[device a]\nsane = b\n"),
     (1, "line too long, or not text", "", "# a comment\r[daemon]\rpolicy = fair\r"),
     (1, "unknown section [damon]", "did you mean [daemon]?", "\v[damon]\n"),
     (4, "'clients' stands in [limits user 7] already, in line 2", "",

@@ -9,6 +9,7 @@
  *   thread GROUP [PRIORITY]     this thread, which makes its queues; GROUP "-": not any more
  *   more API                    another queue, which joins the round
  *   elsewhere API               the same, made and first used in a thread of its own
+ *   hold opencl|cuda            its first queue has a command that does not end: "held", until "go"
  *   fork                        a child makes sure of what holds there; RC is its status
  *   stop                        print "done ROUNDS wrong 0" and exit
  */
@@ -18,6 +19,7 @@
 #include <fermata/bind.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -88,17 +90,33 @@ static void cl_work(void *queue)
 	OCL(clFinish(queue));
 }
 
+static void cl_hold(void *queue, void (*wait)(void))
+{
+	const cl_uint pattern = 7;
+	cl_event gate;
+
+	OCL_NEW(gate, clCreateUserEvent(cl.ocl.ctx, &rc_));
+	OCL(clEnqueueFillBuffer(
+		queue, cl.buffer, &pattern, sizeof(pattern), 0, 4096, 1, &gate, NULL));
+	OCL(clFlush(queue));
+	wait();
+	OCL(clSetUserEventStatus(gate, CL_COMPLETE));
+	OCL(clFinish(queue));
+	OCL(clReleaseEvent(gate));
+}
+
 /* --- CUDA --- */
 
 #define CALLS cu
-#define CU_CALLS(X)                                                                              \
-	X(int, cuInit, unsigned flags)                                                           \
-	X(int, cuDeviceGet, int *dev, int ordinal)                                               \
-	X(int, cuCtxCreate_v2, void **ctx, unsigned flags, int dev)                              \
-	X(int, cuCtxSetCurrent, void *ctx)                                                       \
-	X(int, cuStreamCreate, void **stream, unsigned flags)                                    \
-	X(int, cuMemAlloc_v2, uint64_t *ptr, size_t size)                                        \
-	X(int, cuMemsetD32Async, uint64_t ptr, unsigned value, size_t n, void *stream)           \
+#define CU_CALLS(X)                                                                    \
+	X(int, cuInit, unsigned flags)                                                 \
+	X(int, cuDeviceGet, int *dev, int ordinal)                                     \
+	X(int, cuCtxCreate_v2, void **ctx, unsigned flags, int dev)                    \
+	X(int, cuCtxSetCurrent, void *ctx)                                             \
+	X(int, cuStreamCreate, void **stream, unsigned flags)                          \
+	X(int, cuMemAlloc_v2, uint64_t *ptr, size_t size)                              \
+	X(int, cuMemsetD32Async, uint64_t ptr, unsigned value, size_t n, void *stream) \
+	X(int, cuLaunchHostFunc, void *stream, void (*fn)(void *arg), void *arg)       \
 	X(int, cuStreamSynchronize, void *stream)
 static struct {
 	CU_CALLS(MEMBER)
@@ -133,14 +151,32 @@ static void cu_work(void *queue)
 	MUST(cuStreamSynchronize(queue));
 }
 
+static void cu_await(void *gate)
+{
+	sem_wait(gate);
+}
+
+static void cu_hold(void *queue, void (*wait)(void))
+{
+	sem_t gate;
+
+	sem_init(&gate, 0, 0);
+	MUST(cuLaunchHostFunc(queue, cu_await, &gate));
+	MUST(cuMemsetD32Async(cu.words, 7, 1024, queue)); /* the former is no work of the device */
+	wait();
+	sem_post(&gate);
+	MUST(cuStreamSynchronize(queue));
+	sem_destroy(&gate);
+}
+
 /* --- HIP --- */
 
 #undef CALLS
 #define CALLS hip
-#define HIP_CALLS(X)                                                                             \
-	X(int, hipStreamCreateWithFlags, void **stream, unsigned flags)                          \
-	X(int, hipMalloc, void **ptr, size_t size)                                               \
-	X(int, hipMemsetAsync, void *ptr, int value, size_t n, void *stream)                     \
+#define HIP_CALLS(X)                                                         \
+	X(int, hipStreamCreateWithFlags, void **stream, unsigned flags)      \
+	X(int, hipMalloc, void **ptr, size_t size)                           \
+	X(int, hipMemsetAsync, void *ptr, int value, size_t n, void *stream) \
 	X(int, hipStreamSynchronize, void *stream)
 static struct {
 	HIP_CALLS(MEMBER)
@@ -174,20 +210,20 @@ static void hip_work(void *queue)
 #ifdef HAVE_VULKAN
 #undef CALLS
 #define CALLS vk
-#define VK_CALLS(X)                                                                              \
-	X(VkResult, vkCreateInstance, const VkInstanceCreateInfo *info,                          \
-		const VkAllocationCallbacks *, VkInstance *)                                     \
-	X(VkResult, vkEnumeratePhysicalDevices, VkInstance, uint32_t *n, VkPhysicalDevice *)     \
-	X(VkResult, vkCreateDevice, VkPhysicalDevice, const VkDeviceCreateInfo *info,            \
-		const VkAllocationCallbacks *, VkDevice *)                                       \
-	X(void, vkGetDeviceQueue, VkDevice, uint32_t family, uint32_t index, VkQueue *)          \
-	X(VkResult, vkCreateCommandPool, VkDevice, const VkCommandPoolCreateInfo *,              \
-		const VkAllocationCallbacks *, VkCommandPool *)                                  \
-	X(VkResult, vkAllocateCommandBuffers, VkDevice, const VkCommandBufferAllocateInfo *,     \
-		VkCommandBuffer *)                                                               \
-	X(VkResult, vkBeginCommandBuffer, VkCommandBuffer, const VkCommandBufferBeginInfo *)     \
-	X(VkResult, vkEndCommandBuffer, VkCommandBuffer)                                         \
-	X(VkResult, vkQueueSubmit, VkQueue, uint32_t n, const VkSubmitInfo *submits, VkFence)    \
+#define VK_CALLS(X)                                                                           \
+	X(VkResult, vkCreateInstance, const VkInstanceCreateInfo *info,                       \
+		const VkAllocationCallbacks *, VkInstance *)                                  \
+	X(VkResult, vkEnumeratePhysicalDevices, VkInstance, uint32_t *n, VkPhysicalDevice *)  \
+	X(VkResult, vkCreateDevice, VkPhysicalDevice, const VkDeviceCreateInfo *info,         \
+		const VkAllocationCallbacks *, VkDevice *)                                    \
+	X(void, vkGetDeviceQueue, VkDevice, uint32_t family, uint32_t index, VkQueue *)       \
+	X(VkResult, vkCreateCommandPool, VkDevice, const VkCommandPoolCreateInfo *,           \
+		const VkAllocationCallbacks *, VkCommandPool *)                               \
+	X(VkResult, vkAllocateCommandBuffers, VkDevice, const VkCommandBufferAllocateInfo *,  \
+		VkCommandBuffer *)                                                            \
+	X(VkResult, vkBeginCommandBuffer, VkCommandBuffer, const VkCommandBufferBeginInfo *)  \
+	X(VkResult, vkEndCommandBuffer, VkCommandBuffer)                                      \
+	X(VkResult, vkQueueSubmit, VkQueue, uint32_t n, const VkSubmitInfo *submits, VkFence) \
 	X(VkResult, vkQueueWaitIdle, VkQueue)
 static struct {
 	VK_CALLS(MEMBER)
@@ -219,8 +255,8 @@ static void vk_record(VkDevice device, VkQueue queue)
 	const VkCommandBufferBeginInfo begin = {
 		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
 		.flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
-	VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-		.commandBufferCount = 1};
+	VkCommandBufferAllocateInfo info = {
+		.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandBufferCount = 1};
 	struct vk_commands *to = vk.of;
 
 	while (to->queue)
@@ -252,8 +288,7 @@ static void *vk_queue(void)
 
 static void vk_work(void *queue)
 {
-	VkSubmitInfo batch = {
-		.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1};
+	VkSubmitInfo batch = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1};
 	const struct vk_commands *of = vk.of;
 
 	while (of->queue != queue)
@@ -334,16 +369,17 @@ static struct api {
 	void (*open)(void);
 	void *(*queue)(void);
 	void (*work)(void *queue);
+	void (*hold)(void *queue, void (*wait)(void));
 	void *first;
 } apis[] = {
-	{"opencl", cl_open, cl_queue, cl_work, NULL},
-	{"cuda", cu_open, cu_queue, cu_work, NULL},
-	{"hip", hip_open, hip_queue, hip_work, NULL},
+	{"opencl", cl_open, cl_queue, cl_work, cl_hold, NULL},
+	{"cuda", cu_open, cu_queue, cu_work, cu_hold, NULL},
+	{"hip", hip_open, hip_queue, hip_work, NULL, NULL},
 #ifdef HAVE_VULKAN
-	{"vulkan", vk_open, vk_queue, vk_work, NULL},
+	{"vulkan", vk_open, vk_queue, vk_work, NULL, NULL},
 #endif
 #ifdef HAVE_ZE
-	{"ze", ze_open, ze_queue, ze_work, NULL},
+	{"ze", ze_open, ze_queue, ze_work, NULL, NULL},
 #endif
 };
 
@@ -424,6 +460,21 @@ static int bind(const char *api, const char *group, const char *priority, bool t
 	return fm_bind(api, a && a->first ? a->first : &b, &b);
 }
 
+static void await_go(void)
+{
+	char line[8];
+
+	puts("held");
+	if (!fgets(line, sizeof(line), stdin))
+		exit(0);
+}
+
+static int hold(struct api *a)
+{
+	a->hold(a->first, await_go);
+	return 0;
+}
+
 static int act(char *line)
 {
 	char *verb = strtok(line, " "), *a = strtok(NULL, " "), *b = strtok(NULL, " "),
@@ -439,6 +490,8 @@ static int act(char *line)
 		return add(need(a));
 	if (!strcmp(verb, "elsewhere"))
 		return add_elsewhere(need(a));
+	if (!strcmp(verb, "hold"))
+		return hold(need(a));
 	if (!strcmp(verb, "fork"))
 		return forked();
 	die("unknown command: %s", line);

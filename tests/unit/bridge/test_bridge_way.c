@@ -41,6 +41,34 @@ static void a_hint_reaches_its_groups_queues(void **state)
 	assert_way(&w->a, 0, FM_LEVEL_NONE, 10000000);
 }
 
+static void look_at_device(void *arg, const struct fm_bdevice_info *info)
+{
+	strcat(arg, info->key);
+	strcat(arg, " ");
+}
+
+static void names_of_one_device(void **state)
+{
+	static const struct fm_stop_rule ways[] = {
+		{.device = "card", .same = "no* sim?1  *:2", .level = 2, .guard_ns = FM_NEVER},
+		{.device = "*", .guard_ns = FM_NEVER},
+	};
+	struct world *w = *state;
+	char keys[256] = "";
+
+	assert_int_equal(add_queue_on(w, &w->a, 0, 0, OTHER), 0); /* it stays there */
+	fm_bridge_set_ways(w->b, ways, 2, w->now);
+	assert_int_equal(add_queue(w, &w->a, 1), 0);
+	assert_int_equal(add_queue_on(w, &w->a, 2, 0, OTHER), 0);
+	assert_int_equal(add_queue_on(w, &w->z, 0, 0, "sim:2"), 0);
+	assert_int_equal(add_queue_on(w, &w->z, 1, 0, "card"), 0);
+	fm_bridge_each_device(w->b, look_at_device, keys);
+	assert_string_equal(keys, OTHER " sim:0 card ");
+	assert_way(&w->a, 0, FM_LEVEL_NONE, 0);
+	assert_way(&w->a, 2, FM_LEVEL_QUEUED, 0);
+	assert_way(&w->z, 1, FM_LEVEL_QUEUED, 0);
+}
+
 static void devices_say_it_for_all(void **state)
 {
 	static const struct fm_stop_rule ways[] = {
@@ -140,6 +168,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(a_hint_reaches_its_groups_queues),
 		TEST(devices_say_it_for_all),
+		TEST(names_of_one_device),
 		TEST(who_sleeps_is_woken),
 		TEST(a_queue_takes_that_of_its_new_group),
 		TEST(people_see_what_is_in_use),
