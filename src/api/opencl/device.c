@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/cleanup.h"
+#include "base/uuid.h"
 #include "opencl.h"
 #include <stdio.h>
 #include <string.h>
@@ -24,18 +25,13 @@ static cl_device_id root_of(const cl_icd_dispatch *cl, cl_device_id device)
 	return device;
 }
 
-static bool uuid_of(const cl_icd_dispatch *cl, cl_device_id device, char *text, size_t size)
+static bool uuid_of(const cl_icd_dispatch *cl, cl_device_id device, unsigned char *uuid)
 {
-	unsigned char u[CL_UUID_SIZE_KHR] = {0}, zero[CL_UUID_SIZE_KHR] = {0};
+	static const unsigned char zero[CL_UUID_SIZE_KHR];
 
-	if (cl->clGetDeviceInfo(device, CL_DEVICE_UUID_KHR, sizeof(u), u, NULL) != CL_SUCCESS ||
-		memcmp(u, zero, sizeof(u)) == 0)
-		return false;
-	snprintf(text, size,
-		"GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
-		u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-		u[14], u[15]);
-	return true;
+	return cl->clGetDeviceInfo(device, CL_DEVICE_UUID_KHR, sizeof(zero), uuid, NULL) ==
+		       CL_SUCCESS &&
+	       memcmp(uuid, zero, sizeof(zero));
 }
 
 static unsigned ordinal_of(const cl_icd_dispatch *cl, cl_device_id device)
@@ -53,20 +49,24 @@ static unsigned ordinal_of(const cl_icd_dispatch *cl, cl_device_id device)
 	return 0;
 }
 
+/* By its UUID alone it is the same device in CUDA and Vulkan. */
 void fm_cl_device_key(const cl_icd_dispatch *cl, cl_device_id device, char *key, size_t size)
 {
-	char name[48] = "", id[48], full[256] = "";
+	char name[48] = "", full[256] = "", text[FM_UUID_TEXT];
+	unsigned char uuid[CL_UUID_SIZE_KHR] = {0};
 	cl_device_type type = 0;
 
 	device = root_of(cl, device);
 	cl->clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(full), full, NULL);
 	cl->clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+	if ((type & CL_DEVICE_TYPE_GPU) && uuid_of(cl, device, uuid)) {
+		snprintf(key, size, "GPU-%s", fm_uuid_text(uuid, text));
+		return;
+	}
 	full[sizeof(full) - 1] = '\0';
 	snprintf(name, sizeof(name), "%.47s", full[0] ? full : "device");
 	for (char *p = name; *p; p++)
 		if (*p < ' ' || *p > '~')
 			*p = '_';
-	if (!(type & CL_DEVICE_TYPE_GPU) || !uuid_of(cl, device, id, sizeof(id)))
-		snprintf(id, sizeof(id), "#%u", ordinal_of(cl, device));
-	snprintf(key, size, "%s%s%s", name, id[0] == '#' ? "" : " ", id);
+	snprintf(key, size, "%s#%u", name, ordinal_of(cl, device));
 }

@@ -4,6 +4,7 @@
  * timeline semaphores are switched on in it. The program's structs are never written to, because
  * they may be constants, or another thread's as well.
  */
+#include "base/uuid.h"
 #include "vulkan.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -250,25 +251,19 @@ void fm_vk_wish_free(struct fm_vk_wish *w)
 
 /* --- a name that is the same in every process --- */
 
-static bool uuid_of(const struct fm_vk_instance *i, VkPhysicalDevice physical, char *text, size_t n)
+static bool uuid_of(const struct fm_vk_instance *i, VkPhysicalDevice physical, uint8_t *uuid)
 {
 	VkPhysicalDeviceIDProperties id = {
 		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
 	VkPhysicalDeviceProperties2 p = {
 		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &id};
 	static const uint8_t zero[VK_UUID_SIZE];
-	const uint8_t *u = id.deviceUUID;
 
 	if (!i->next.properties)
 		return false;
 	i->next.properties(physical, &p);
-	if (!memcmp(u, zero, sizeof(zero)))
-		return false;
-	snprintf(text, n,
-		" GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0],
-		u[1], u[2], u[3], u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13],
-		u[14], u[15]);
-	return true;
+	memcpy(uuid, id.deviceUUID, VK_UUID_SIZE);
+	return memcmp(uuid, zero, sizeof(zero));
 }
 
 /* Its place among the devices of the same name. */
@@ -290,18 +285,23 @@ static unsigned ordinal_of(
 	return before;
 }
 
+/* By its UUID alone it is the same device in CUDA and OpenCL. */
 void fm_vk_device_key(const struct fm_vk_instance *i, VkPhysicalDevice physical, char *key)
 {
 	PFN_vkGetPhysicalDeviceProperties get = i->next.vkGetPhysicalDeviceProperties;
 	VkPhysicalDeviceProperties p = {.deviceName = "device"};
-	char id[48];
+	uint8_t uuid[VK_UUID_SIZE];
+	char text[FM_UUID_TEXT];
 
 	if (get)
 		get(physical, &p);
-	if (p.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU || !uuid_of(i, physical, id, sizeof(id)))
-		snprintf(id, sizeof(id), "#%u", get ? ordinal_of(i, physical, p.deviceName) : 0);
+	if (p.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU && uuid_of(i, physical, uuid)) {
+		snprintf(key, FM_DEVKEY_MAX, "GPU-%s", fm_uuid_text(uuid, text));
+		return;
+	}
 	for (char *c = p.deviceName; *c; c++)
 		if (*c < ' ' || *c > '~')
 			*c = '_';
-	snprintf(key, FM_DEVKEY_MAX, "%.47s%s", p.deviceName, id);
+	snprintf(key, FM_DEVKEY_MAX, "%.47s#%u", p.deviceName,
+		get ? ordinal_of(i, physical, p.deviceName) : 0);
 }
