@@ -38,6 +38,8 @@
  *                              ends: its kind, and bytes
  *   FAKE_CUDA_DEVICE=FILE      processes that name the same file have one device, in turn, and
  *                              its memory together
+ *   FERMATA_TOKEN=FILE         kernels that take time have the token while they do
+ *                              (tests/fakes/token)
  *   FAKE_CUDA_CAPACITY=SIZE    memory of a device: 4G; k, M, G. A context takes
  *   FAKE_CUDA_CONTEXT=SIZE     of it, or the 128th part
  *   FAKE_CUDA_CODE=SIZE        of it, that a function's code takes from its first launch on (0)

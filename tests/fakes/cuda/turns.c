@@ -4,6 +4,7 @@
  * them at a time: for a slice where others want it as well, then for the next, whatever they do.
  * One that pauses, or stands at a gate, gives the rest of its slice away.
  */
+#include "../token/token.h"
 #include "capacity.h"
 #include "fake.h"
 #include <errno.h>
@@ -32,6 +33,7 @@ struct turns {
 
 _Static_assert(sizeof(struct turns) <= 4096, "");
 
+static struct token *token;
 static struct turns *turns;
 static unsigned place;
 static pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER; /* streams of one process have one turn */
@@ -70,6 +72,7 @@ static void attach(void)
 	struct turns *t;
 	int fd;
 
+	token = token_open();
 	if (!path)
 		return;
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -165,12 +168,25 @@ static uint64_t rest(uint64_t ns)
 	return fk_now() - begin;
 }
 
+/* A kernel has the whole device, which may be other APIs' as well, until it ends. */
+static uint64_t rest_with_token(uint64_t ns)
+{
+	uint64_t had;
+
+	token_take(token);
+	had = rest(ns);
+	token_give(token);
+	return had;
+}
+
 uint64_t fk_take(uint64_t ns, uint64_t *lost)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint64_t had = 0, left, most;
 
 	pthread_once(&once, attach);
+	if (token)
+		return rest_with_token(ns);
 	if (!turns)
 		return rest(ns);
 	pthread_mutex_lock(&own);

@@ -110,8 +110,9 @@ static void sleep_until(uint64_t ns)
 
 static void job(uint64_t dispatch_ns, unsigned submissions, uint64_t period_ns)
 {
-	static double v[100000];
+	static double v[100000], between[100000];
 	unsigned n = 0, missed = 0;
+	uint64_t ended = 0, now;
 
 	get_ready(dispatch_ns, 1);
 	for (uint64_t next = begin; next < end && n < 100000; next += period_ns) {
@@ -122,13 +123,18 @@ static void job(uint64_t dispatch_ns, unsigned submissions, uint64_t period_ns)
 		for (unsigned i = 0; i < submissions; i++)
 			lane_run(&lane, commands);
 		must_wait(&lane, lane.value);
-		v[n++] = (double)(now_ns() - start) / 1e3;
+		now = now_ns();
+		if (n)
+			between[n - 1] = (double)(now - ended) / 1e3;
+		v[n++] = (double)(now - start) / 1e3;
+		ended = now;
 		for (; next + period_ns < now_ns(); missed++)
 			next += period_ns;
 	}
 	printf("{\"requests\": %u, \"missed\": %u, \"p50_us\": %.1f, \"p99_us\": %.1f, "
-	       "\"max_us\": %.1f}\n",
-		n, missed, part(v, n, 0.5), part(v, n, 0.99), part(v, n, 1));
+	       "\"max_us\": %.1f, \"between_p99_us\": %.1f, \"between_max_us\": %.1f}\n",
+		n, missed, part(v, n, 0.5), part(v, n, 0.99), part(v, n, 1),
+		n > 1 ? part(between, n - 1, 0.99) : 0, n > 1 ? part(between, n - 1, 1) : 0);
 }
 
 static void keep_busy(unsigned dispatches)
