@@ -6,10 +6,11 @@ usage: SOURCE=. tests/integration/tree/test_docs.py"""
 import glob
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import check, main
+from harness import FERMATA, check, main
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source tree (ctest does)")
 FOLDERS = "docs|src|script|tests|include|man|examples|contrib|bench|cmake"
@@ -113,6 +114,41 @@ def anchors_hold(_):
     check(not wrong, "not defined there:\n  " + "\n  ".join(wrong))
 
 
+def usage(*argv):
+    return subprocess.run([FERMATA, *argv, "--help"], text=True, capture_output=True, check=True).stdout
+
+
+def missing_in(page):
+    """Commands, options, variables, policies, functions and hints that a page names and that there are not."""
+    code = " ".join(re.findall(r"`([^`\n]+)`", page))
+    headers = "\n".join(read(f) for f in glob.glob(os.path.join(SOURCE, "include", "fermata", "*.h")))
+    manual = read(os.path.join(SOURCE, "man", "fermata-run.1"))
+    commands, missing = usage(), []
+    for command, options in re.findall(r"`fermata ([a-z]+)([^`\n]*)`", page):
+        if not re.search(rf"^  {command} ", commands, re.M):
+            missing.append(f"fermata {command}")
+            continue
+        missing += [f"fermata {command} {o}" for o in re.findall(r"--[a-z-]+[a-z]", options) if o not in usage(command)]
+    missing += [f"{f}()" for f in re.findall(r"\b(fm_\w+)\(\)", code) if not re.search(rf"\b{f}\(", headers)]
+    missing += [h for h in re.findall(r"\bFM_HINT_\w+", code) if not re.search(rf"\b{h}\b", headers)]
+    missing += [v for v in re.findall(r"\bFERMATA_[A-Z_]+", code) if v not in manual]
+    return missing
+
+
+def what_xsched_has(_):
+    """docs/from-xsched.md sends nobody to what is not there."""
+    page = read(os.path.join(SOURCE, "docs", "from-xsched.md"))
+    check(len(re.findall(r"`fermata [a-z]+", page)) > 20 and "fm_xqueue_submit()" in page, "the page has lost its tables")
+    check(not missing_in(page), f"there is no: {missing_in(page)}")
+    known = read(os.path.join(SOURCE, "docs", "policies.md"))
+    rows = re.search(r"^## Policies$(.*?)^## ", page, re.S | re.M).group(1)
+    for row in re.findall(r"^\| `.*", rows, re.M):
+        for policy in re.findall(r"`([a-z-]+)`", row.split("|")[2]):
+            check(f"| `{policy}` |" in known, f"there is no policy {policy}")
+    wrong = "`fermata run --no-such-option` `fermata fly` `fm_no_such()` `FM_HINT_NONE` `FERMATA_NO_SUCH`"
+    check(len(missing_in(wrong)) == 5, f"seen of what is wrong: {missing_in(wrong)}")
+
+
 def what_is_wrong_is_seen(_):
     check(not is_there("docs/no-such-page.md") and is_there("docs/*.md"), "existence")
     check(expand("a/{b,c}.d") == ["a/b.d", "a/c.d"], "alternatives")
@@ -122,4 +158,4 @@ def what_is_wrong_is_seen(_):
 
 
 if __name__ == "__main__":
-    main(paths_exist, parts_of_paths_exist, links_lead_somewhere, anchors_hold, what_is_wrong_is_seen)
+    main(paths_exist, parts_of_paths_exist, links_lead_somewhere, anchors_hold, what_xsched_has, what_is_wrong_is_seen)
