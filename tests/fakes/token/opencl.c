@@ -166,14 +166,14 @@ static cl_int end(struct command *c, cl_event *event, cl_int rc)
 }
 
 /* The arguments in front of the events are in brackets. */
-#define COMMAND(name, params, args)                                                        \
-	static cl_int CL_API_CALL token_##name params                                      \
-	{                                                                                  \
-		struct command c;                                                          \
-                                                                                           \
-		if (!begin(&c, queue, n, wait))                                            \
-			return next->name(WITH args, n, wait, event);                      \
-		return end(&c, event, next->name(WITH args, c.n, c.wait, &c.end));         \
+#define COMMAND(name, params, args)                                                \
+	static cl_int CL_API_CALL token_##name params                              \
+	{                                                                          \
+		struct command c;                                                  \
+                                                                                   \
+		if (!begin(&c, queue, n, wait))                                    \
+			return next->name(WITH args, n, wait, event);              \
+		return end(&c, event, next->name(WITH args, c.n, c.wait, &c.end)); \
 	}
 #define WITH(...) __VA_ARGS__
 #define EVENTS    cl_uint n, const cl_event *wait, cl_event *event
@@ -238,8 +238,8 @@ EXPORT cl_int CL_API_CALL clGetLayerInfo(
 		       : CL_INVALID_VALUE;
 }
 
-EXPORT cl_int CL_API_CALL clInitLayer(cl_uint n, const cl_icd_dispatch *target, cl_uint *n_ret,
-	const cl_icd_dispatch **layer)
+EXPORT cl_int CL_API_CALL clInitLayer(
+	cl_uint n, const cl_icd_dispatch *target, cl_uint *n_ret, const cl_icd_dispatch **layer)
 {
 	cl_uint known = sizeof(own) / sizeof(void *);
 

@@ -33,7 +33,8 @@ _Noreturn static inline void token_die(const char *what)
 	_exit(1);
 }
 
-/* Priority inheritance is for its queue: the kernel hands the lock to whoever has waited longest. */
+/* Priority inheritance is for its queue: the kernel hands the lock to whoever has waited longest.
+ */
 static inline void token_make(struct token *t)
 {
 	pthread_mutexattr_t a;

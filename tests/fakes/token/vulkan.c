@@ -28,7 +28,8 @@ static void *table_of(const void *handle)
 	return *(void *const *)handle;
 }
 
-/* Their functions are looked up while they are made: later the loader gives the uppermost layer's. */
+/* Their functions are looked up while they are made: later the loader gives the uppermost layer's.
+ */
 static struct instance {
 	void *table;
 	VkInstance handle;
@@ -124,9 +125,8 @@ static void await(struct queue *q, uint64_t value)
 
 static void serve(struct queue *q, uint64_t n)
 {
-	const VkSemaphoreSignalInfo info = {.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO,
-		.semaphore = q->go,
-		.value = n};
+	const VkSemaphoreSignalInfo info = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_SIGNAL_INFO, .semaphore = q->go, .value = n};
 
 	await(q, 2 * n - 1);
 	token_take(token);

@@ -8,6 +8,10 @@
  *	gpu_vulkan ring MOST        submissions behind what stands: how many until the driver makes
  *	                            the caller wait; then it opens, and all is done
  *	gpu_vulkan chain ROUNDS     likewise, and by timelines, in turn
+ *	gpu_vulkan sparse ROUNDS    binds and commands that timelines order: each command works in
+ *	                            the memory that was bound before it
+ *	gpu_vulkan held             a bind behind a command: after each line of stdin the command,
+ *	                            "submitted", the bind, "bound", the command's end, "done"
  *	gpu_vulkan binary ROUNDS    commands that binary semaphores order, to and fro between queues
  *
  * The waits are of the program's own, so natively these need no scheduler.
@@ -265,6 +269,107 @@ static void binary(unsigned rounds, bool chained)
 	gpu_close(&g);
 }
 
+/* --- sparse binding --- */
+
+struct sparse {
+	struct gpu g;
+	struct lane l;
+	uint32_t *word[2];
+	VkDeviceMemory memory[2];
+	VkSemaphore bound;
+	VkCommandBuffer commands;
+	unsigned binds;
+};
+
+static void open_sparse(struct sparse *s)
+{
+	gpu_open(&s->g, NULL, 1);
+	if (!s->g.sparse) {
+		fputs("gpu_vulkan: the device has no sparse binding\n", stderr);
+		exit(77);
+	}
+	lane_open(&s->l, &s->g, s->g.compute, 0, 4096);
+	lane_sparse(&s->l, s->word, s->memory);
+	s->bound = timeline_new(&s->g);
+	s->commands = lane_record(&s->l, 1, STEPS);
+}
+
+static void close_sparse(struct sparse *s)
+{
+	semaphore_end(&s->g, s->bound);
+	lane_close(&s->l);
+	for (int i = 0; i < 2; i++)
+		vkFreeMemory(s->g.device, s->memory[i], NULL);
+	gpu_close(&s->g);
+}
+
+/* Behind all that was submitted. */
+static void bind_next(struct sparse *s)
+{
+	const struct order o = {.wait = s->l.value ? s->l.timeline : VK_NULL_HANDLE,
+		.wait_value = s->l.value,
+		.signal = s->bound};
+
+	lane_bind(&s->l, s->memory[s->binds % 2], &o, s->binds + 1);
+	s->binds++;
+}
+
+static void run_bound(struct sparse *s)
+{
+	lane_submit(&s->l,
+		&(struct order){.commands = s->commands, .wait = s->bound, .wait_value = s->binds});
+}
+
+static void expect_words(struct sparse *s, unsigned rounds)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		s->l.word = s->word[i];
+		expect(!lane_wrong(&s->l, (uint64_t)((rounds + 1 - i) / 2) * STEPS), "wrong words");
+	}
+}
+
+static void sparse(unsigned rounds)
+{
+	struct sparse s = {0};
+
+	open_sparse(&s);
+	for (unsigned i = 0; i < rounds; i++) {
+		bind_next(&s);
+		run_bound(&s);
+		if (i % 8 == 7) {
+			expect(lane_wait(&s.l, s.l.value, UINT64_MAX), "it does not end");
+			expect_words(&s, i + 1);
+		}
+	}
+	expect(lane_wait(&s.l, s.l.value, UINT64_MAX), "it does not end");
+	expect_words(&s, rounds);
+	close_sparse(&s);
+	printf("%u rounds\n", rounds);
+}
+
+static void held(void)
+{
+	struct sparse s = {0};
+	unsigned rounds = 0;
+	char line[16];
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	open_sparse(&s);
+	bind_next(&s);
+	run_bound(&s);
+	expect(lane_wait(&s.l, s.l.value, UINT64_MAX), "it does not end");
+	puts("ready");
+	for (rounds++; fgets(line, sizeof(line), stdin); rounds++) {
+		run_bound(&s);
+		puts("submitted");
+		lane_bind(&s.l, s.memory[0], &(struct order){.signal = s.bound}, ++s.binds);
+		puts("bound");
+		expect(lane_wait(&s.l, s.l.value, UINT64_MAX), "it does not end");
+		puts("done");
+	}
+	close_sparse(&s);
+}
+
 bool check(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -280,6 +385,10 @@ bool check(int argc, char **argv)
 		fill_ring((unsigned)atoi(argv[2]));
 	else if ((is(what, "binary") || is(what, "chain")) && argc == 3)
 		binary((unsigned)atoi(argv[2]), is(what, "chain"));
+	else if (is(what, "sparse") && argc == 3)
+		alarm(0), sparse((unsigned)atoi(argv[2]));
+	else if (is(what, "held") && argc == 2)
+		alarm(0), held();
 	else
 		return alarm(0), false;
 	return true;

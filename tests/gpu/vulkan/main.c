@@ -9,7 +9,7 @@ int main(int argc, char **argv)
 	if (check(argc, argv) || measure(argc, argv))
 		return 0;
 	fputs("usage: gpu_vulkan closed SECONDS | pairs | ring MOST | binary ROUNDS | chain ROUNDS "
-	      "| open ROUNDS "
+	      "| sparse ROUNDS | held | open ROUNDS "
 	      "| cost | "
 	      "job DISPATCH_US DISPATCHES PERIOD_US | batch DISPATCH_US DISPATCHES | "
 	      "stall DISPATCH_US DISPATCHES\n",

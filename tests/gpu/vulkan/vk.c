@@ -76,10 +76,15 @@ static void make_device(struct gpu *g, uint32_t most)
 		.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES,
 		.timelineSemaphore = VK_TRUE};
 	VkDeviceQueueCreateInfo queues[FAMILIES] = {0};
+	VkPhysicalDeviceFeatures can, features = {0};
 	VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
 		.pNext = &timelines,
-		.pQueueCreateInfos = queues};
+		.pQueueCreateInfos = queues,
+		.pEnabledFeatures = &features};
 
+	vkGetPhysicalDeviceFeatures(g->physical, &can);
+	features.sparseBinding = can.sparseBinding;
+	g->sparse = can.sparseBinding;
 	for (uint32_t f = 0; f < g->families; f++) {
 		uint32_t n = g->family[f].queueCount;
 
@@ -227,6 +232,18 @@ static void make_buffer(struct lane *l)
 		l->word[i] = i;
 }
 
+static void *new_memory(struct gpu *g, VkMemoryRequirements needs, VkDeviceMemory *memory)
+{
+	const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+		.allocationSize = needs.size,
+		.memoryTypeIndex = memory_type(g, needs.memoryTypeBits)};
+	void *at;
+
+	VK(vkAllocateMemory(g->device, &info, NULL, memory));
+	VK(vkMapMemory(g->device, *memory, 0, VK_WHOLE_SIZE, 0, &at));
+	return at;
+}
+
 static void make_set(struct lane *l)
 {
 	const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1};
@@ -262,6 +279,51 @@ void lane_open(struct lane *l, struct gpu *g, uint32_t family, uint32_t index, u
 	l->timeline = timeline_new(g);
 	make_buffer(l);
 	make_set(l);
+}
+
+void lane_sparse(struct lane *l, uint32_t *word[2], VkDeviceMemory memory[2])
+{
+	const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+		.flags = VK_BUFFER_CREATE_SPARSE_BINDING_BIT,
+		.size = l->words * sizeof(uint32_t),
+		.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT};
+	struct gpu *g = l->g;
+	VkMemoryRequirements needs;
+
+	vkDestroyDescriptorPool(g->device, l->sets, NULL);
+	vkDestroyBuffer(g->device, l->buffer, NULL);
+	VK(vkCreateBuffer(g->device, &info, NULL, &l->buffer));
+	vkGetBufferMemoryRequirements(g->device, l->buffer, &needs);
+	for (int i = 0; i < 2; i++) {
+		word[i] = new_memory(g, needs, &memory[i]);
+		for (uint32_t k = 0; k < l->words; k++)
+			word[i][k] = k;
+	}
+	l->size = needs.size;
+	make_set(l);
+}
+
+void lane_bind(struct lane *l, VkDeviceMemory memory, const struct order *o, uint64_t signal_value)
+{
+	const VkSparseMemoryBind bind = {.size = l->size, .memory = memory};
+	const VkSparseBufferMemoryBindInfo buffer = {
+		.buffer = l->buffer, .bindCount = 1, .pBinds = &bind};
+	const VkTimelineSemaphoreSubmitInfo values = {
+		.sType = VK_STRUCTURE_TYPE_TIMELINE_SEMAPHORE_SUBMIT_INFO,
+		.waitSemaphoreValueCount = o->wait != VK_NULL_HANDLE,
+		.pWaitSemaphoreValues = &o->wait_value,
+		.signalSemaphoreValueCount = 1,
+		.pSignalSemaphoreValues = &signal_value};
+	const VkBindSparseInfo info = {.sType = VK_STRUCTURE_TYPE_BIND_SPARSE_INFO,
+		.pNext = &values,
+		.waitSemaphoreCount = o->wait != VK_NULL_HANDLE,
+		.pWaitSemaphores = &o->wait,
+		.bufferBindCount = 1,
+		.pBufferBinds = &buffer,
+		.signalSemaphoreCount = 1,
+		.pSignalSemaphores = &o->signal};
+
+	VK(vkQueueBindSparse(l->queue, 1, &info, VK_NULL_HANDLE));
 }
 
 void lane_close(struct lane *l)

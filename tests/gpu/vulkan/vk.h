@@ -16,6 +16,7 @@ struct gpu {
 	VkPhysicalDevice physical;
 	VkPhysicalDeviceProperties properties;
 	bool processor; /* a software device */
+	bool sparse;    /* it has sparse binding */
 	uint32_t families;
 	VkQueueFamilyProperties family[FAMILIES];
 	uint32_t queues[FAMILIES]; /* of the device */
@@ -39,6 +40,7 @@ struct lane {
 	uint32_t words;
 	VkBuffer buffer;
 	VkDeviceMemory memory;
+	VkDeviceSize size; /* of the buffer, if that is sparse */
 	uint32_t *word;
 	VkDescriptorPool sets;
 	VkDescriptorSet set;
@@ -82,6 +84,11 @@ static inline uint64_t lane_run(struct lane *l, VkCommandBuffer commands)
 {
 	return lane_submit(l, &(struct order){.commands = commands});
 }
+/* A sparse buffer in the place of the lane's, and two memories for it, with the words that the host
+ * sees there. */
+void lane_sparse(struct lane *l, uint32_t *word[2], VkDeviceMemory memory[2]);
+/* o->signal: a timeline, which gets that value. */
+void lane_bind(struct lane *l, VkDeviceMemory memory, const struct order *o, uint64_t signal_value);
 /* False: not within that time. */
 bool lane_wait(struct lane *l, uint64_t value, uint64_t ns);
 uint64_t lane_at(struct lane *l);

@@ -223,6 +223,37 @@ def queues_that_share(stack):
         check(p.wait() == 0, f"{how}: status {p.p.returncode} {p.lines}")
 
 
+def sparse_binds(stack):
+    """On a device with sparse binding: results are right, also suspended at random; and a bind stands behind what the program has
+    submitted before it and may not run."""
+    fermata = start(stack)
+    behind(fermata, "sparse")
+    native = dict(fermata.env, VK_INSTANCE_LAYERS="VK_LAYER_FERMATA_sparse")
+    r = subprocess.run([program("gpu_vulkan"), "sparse", "60"], env=native, text=True, capture_output=True, timeout=PATIENCE)
+    check(r.returncode == 0, f"natively: status {r.returncode} {r.stdout} {r.stderr}")
+    p = fermata.program([program("gpu_vulkan"), "sparse", "200"])
+    check(fermata.suspend_at_random(random.Random(5), [p], hold=0.01), "it was not suspended")
+    check(p.wait() == 0, f"status {p.p.returncode} {p.lines}")
+    check(fermata.stats()["governed"] >= 200, f"{fermata.stats()}")
+    p = fermata.program([program("gpu_vulkan"), "held"])
+    p.line("ready")
+    for _ in range(2):
+        after = p.mark()
+        fermata.cli("suspend", str(p.pid))
+        eventually("its gate is closed", lambda: queues(fermata, p.pid)[0]["gate"] == "closed")
+        p.tell("go")
+        p.line("submitted", after)
+        try:
+            p.line("bound", after, seconds=0.3)
+        except AssertionError:
+            pass
+        check("bound" not in p.lines[after:], "a bind went to the driver while the program was suspended")
+        fermata.cli("resume", str(p.pid))
+        p.line("done", after)
+    p.p.stdin.close()
+    check(p.wait() == 0, f"status {p.p.returncode} {p.lines}")
+
+
 def failing_calls(stack):
     """What fails in the layer's own calls is never the program's: its results are right, it is stopped as well as that can be, and
     goes on."""
@@ -347,4 +378,4 @@ def libplacebo(stack):
     same_frames(stack, "libplacebo=w=64:h=48")
 
 
-main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, queues_that_share, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)
+main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, queues_that_share, sparse_binds, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)
