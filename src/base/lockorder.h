@@ -43,6 +43,7 @@
 	X(CUDA_SOLE, "lock of api/cuda/shim/contexts.c")                            \
 	X(API_QUEUE, "lock of struct fm_queue_lock")                                \
 	X(ZE_MADE, "made.lock of api/ze/shim/queues.c")                             \
+	X(VPI_MADE, "made.lock of api/vpi/shim/streams.c")                          \
 	X(GPU_SEAT, "lock of struct fm_gpu_seat")                                   \
 	X(XQ_ORDER, "order of struct fm_xq_cold")                                   \
 	X(CUDA_COMING, "one_by_one of api/cuda/shim/guard/guarded.c")               \
@@ -72,6 +73,7 @@
 	X(CL_GUARD, "lock of struct fm_cl_guard")                                   \
 	X(XQ_GATES, "gates of struct fm_xq_cold")                                   \
 	X(WATCH, "watch.lock of api/watch.c")                                       \
+	X(VPI_QUEUE, "lock of struct fm_vpi_queue")                                 \
 	X(SOFT_LOAD, "lock of api/soft/tool/load.c")                                \
 	X(SOFT_DEVICE, "lock of struct fm_simdev")                                  \
 	X(ACCOUNT, "ask of struct fm_client_memory")                                \

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * VPI's shim and its hwqueues (level 1), within the module.
+ *
+ * A tracker is an event that is recorded on the stream: it "is considered signaled when all the
+ * tasks captured [...] are completed". Its events are used in turn, and end before the stream does.
+ *
+ * Owns: an XQueue for each stream that algorithms were submitted to, with its events; the context
+ * that each stream was made in.
+ *
+ * Locks: that of the engine's map (shim/queues.h); made.lock in streams.c, over changes of what was
+ * made; that of each hwqueue, over its events, which is taken under an XQueue's lock and the
+ * watcher's.
+ *
+ * Threads: the program's; the agent and the watcher (api/watch.h).
+ */
+#pragma once
+#include "api/calls.h"
+#include "api/vpi/core/core.h"
+#include "api/vpi/core/tune.h"
+#include "api/watch.h"
+#include "shim/calls/calls.h"
+#include "shim/queues.h"
+#include <pthread.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* --- hook.c --- */
+
+enum fm_vpi_id {
+#define ON_other(kind, symbol, ...) FM_VPI_##symbol,
+#include "api/vpi/calls.def"
+	FM_VPI_CALLS
+};
+
+#define ON_end(symbol, per_thread, name, since, note, params, ...) \
+	EXPORT void symbol CALL_PARAMS(params);
+#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
+	EXPORT VPIStatus symbol CALL_PARAMS(params);
+#include "api/vpi/calls.def"
+
+/* Calls the library's function with the parameters of this row. */
+#define NEXT_OF(result, symbol, params) FM_CALLS_NEXT(result, FM_VPI_##symbol, params)
+#define NEXT(symbol, params)            NEXT_OF(VPIStatus, symbol, params)
+
+/* The functions that we call ourselves. NULL: no library is loaded, or it lacks some. */
+static inline const struct fm_vpi_driver *fm_vpi_driver(void)
+{
+	return fm_calls_driver();
+}
+
+/* --- streams.c --- */
+
+struct fm_vpi_queue {
+	FM_SHIM_ENTRY;
+	struct fm_watched watch;
+	const struct fm_vpi_driver *vpi;
+	VPIStream stream;
+	VPIContext context; /* NULL: the one that all threads share */
+	pthread_mutex_t lock;
+	bool gone;                     /* the stream ends, and no event is left */
+	uint64_t recorded, passed;     /* trackers */
+	VPIEvent event[FM_VPI_EVENTS]; /* of tracker n: n % FM_VPI_EVENTS */
+	_Atomic unsigned refs;         /* its owner's, and one for each tracker on its way */
+};
+
+/* The program may ask this thread for the status of its last call: nothing of ours is called. */
+extern __thread bool fm_vpi_hushed __attribute__((tls_model("initial-exec")));
+
+/* The queue for a command, made at the first one. NULL: the call is not scheduled, and is
+ * counted. */
+struct fm_vpi_queue *fm_vpi_queue(VPIStream stream, const char *call);
+/* NULL: none. */
+struct fm_vpi_queue *fm_vpi_find(VPIStream stream);
+
+/* This thread has just made it; another one may have had the handle before. */
+void fm_vpi_stream_made(VPIStream stream);
+void fm_vpi_stream_ends(VPIStream stream);
+void fm_vpi_context_ends(VPIContext context);
