@@ -96,6 +96,7 @@
 	X(PROFILE_CODE, "lock of api/cuda/profile/kernels.c")                       \
 	X(PROFILE_GRAPHS, "lock of api/cuda/profile/graphs.c")                      \
 	X(RECORD_LOOK, "looking of api/cuda/record/launch.c")                       \
+	X(RECORD_AGAIN, "lock of api/cuda/record/again.c")                          \
 	X(RECORD_CODE, "lock of api/cuda/record/code.c")                            \
 	X(RECORD_TRACE, "the.lock of api/cuda/record/trace.c")                      \
 	X(PROFILE_PATCH, "lock of api/cuda/profile/sanitizer.c")                    \

@@ -24,11 +24,9 @@
 #define TRACES ".trace"
 
 enum { KEY_COLLECTOR = CLI_KEY_OWN };
-enum { CUDA = 1, OPENCL = 2 };
-
 struct record {
 	struct cli *cli;
-	unsigned by; /* CUDA, OPENCL: that was asked for; or both: what there is */
+	unsigned by;
 	const char *out;
 	char **command; /* ends with NULL */
 	int words;
@@ -45,7 +43,7 @@ static const struct argp_option options[] = {
 	{0},
 };
 
-static unsigned collector_named(struct argp_state *state, const char *name)
+unsigned idempotence_collector(struct argp_state *state, const char *name)
 {
 	static const char *const names[] = {"cuda", "opencl"};
 	struct fm_nearest near = {.typed = name};
@@ -69,7 +67,7 @@ static error_t parse(int key, char *arg, struct argp_state *state)
 		r->out = arg;
 		return 0;
 	case KEY_COLLECTOR:
-		r->by = collector_named(state, arg);
+		r->by = idempotence_collector(state, arg);
 		return 0;
 	case ARGP_KEY_ARGS:
 		r->command = state->argv + state->next;
@@ -114,7 +112,7 @@ static bool is_program(const char *name)
 	return false;
 }
 
-int idempotence_find_tools(char plugin[PATH_MAX], struct fm_err *err)
+static int find_tools(char plugin[PATH_MAX], struct fm_err *err)
 {
 	char self[PATH_MAX];
 
@@ -134,7 +132,8 @@ int idempotence_find_tools(char plugin[PATH_MAX], struct fm_err *err)
 	return 0;
 }
 
-int idempotence_run(char **program, int words, char *plugin, const char *dir, struct fm_err *err)
+static int run_oclgrind(
+	char **program, int words, char *plugin, const char *dir, struct fm_err *err)
 {
 	char *first[] = {"oclgrind", "--plugins", plugin};
 	const size_t n = FM_ARRAY_LEN(first);
@@ -155,33 +154,31 @@ int idempotence_run(char **program, int words, char *plugin, const char *dir, st
 	return profile_execute(command, program[0], dir, err);
 }
 
-/* 0: with what was asked for, or with what there is; `opencl': Oclgrind is there. */
-static int find_collectors(
-	const struct record *r, char plugin[PATH_MAX], bool *opencl, struct fm_err *err)
+int idempotence_find_collectors(unsigned by, struct idempotence_collectors *c, struct fm_err *err)
 {
 	static const struct preload agent = {
 		.file = "libfermata-record.so", .name = "CUDA", .variable = "FERMATA_RECORD_AGENT"};
-	struct fm_err none = {0}, *tell = r->by == OPENCL ? err : &none;
+	struct fm_err none = {0}, *tell = by == IDEMPOTENCE_OPENCL ? err : &none;
 	int rc;
 
-	*opencl = r->by & OPENCL && !idempotence_find_tools(plugin, tell);
-	if (r->by == OPENCL)
-		return *opencl ? 0 : err->code;
+	c->opencl = by & IDEMPOTENCE_OPENCL && !find_tools(c->plugin, tell);
+	if (by == IDEMPOTENCE_OPENCL)
+		return c->opencl ? 0 : err->code;
 	rc = profile_preload(&agent, err);
-	if (!rc || r->by == CUDA || !*opencl)
+	if (!rc || by == IDEMPOTENCE_CUDA || !c->opencl)
 		return rc;
 	*err = (struct fm_err){0}; /* this build is without CUDA */
 	return 0;
 }
 
-static int run(
-	const struct record *r, char *plugin, bool opencl, const char *dir, struct fm_err *err)
+int idempotence_run(struct idempotence_collectors *c, char **command, int words, const char *dir,
+	struct fm_err *err)
 {
-	if (opencl)
-		return idempotence_run(r->command, r->words, plugin, dir, err);
+	if (c->opencl)
+		return run_oclgrind(command, words, c->plugin, dir, err);
 	if (inject_set("FERMATA_IDEMPOTENCE", dir, err))
 		return err->code;
-	return profile_execute(r->command, r->command[0], dir, err);
+	return profile_execute(command, command[0], dir, err);
 }
 
 /* --- what it has left --- */
@@ -327,19 +324,19 @@ static int keep_trace(
 
 int idempotence_record(struct cli *cli, int argc, char **argv)
 {
-	struct record r = {.cli = cli, .by = CUDA | OPENCL};
+	struct record r = {.cli = cli, .by = IDEMPOTENCE_CUDA | IDEMPOTENCE_OPENCL};
 	OUTFILE_CLEAN struct outfile out = {0};
-	char plugin[PATH_MAX], dir[PATH_MAX];
+	struct idempotence_collectors with;
 	struct fm_err err = {0};
-	bool opencl;
+	char dir[PATH_MAX];
 	int status, rc;
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &r);
-	if (find_collectors(&r, plugin, &opencl, &err) ||
+	if (idempotence_find_collectors(r.by, &with, &err) ||
 		outfile_open(&out, r.out, cli->force, &err) ||
 		profile_make_dir(dir, sizeof(dir), &err))
 		return cli_report(&err);
-	status = run(&r, plugin, opencl, dir, &err);
+	status = idempotence_run(&with, r.command, r.words, dir, &err);
 	rc = err.code ? err.code : keep_trace(&r, dir, &out, &err);
 	profile_remove_dir(dir);
 	if (rc)

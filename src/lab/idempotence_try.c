@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `idempotence try LIST -- PROGRAM': is a list right? The program runs twice under Oclgrind. The
- * first run's trace says which launches are of kernels in the list, and from where those of groups
- * begin again; in the second, each of them is cut off and run again (idem/oclgrind/again.hh).
+ * `idempotence try LIST -- PROGRAM': is a list right? The program runs twice with the collectors of
+ * `record'. The first run's trace says which launches are of kernels in the list, and from where
+ * those of groups begin again; in the second, each of them is cut off and run again
+ * (idem/oclgrind/again.hh, api/cuda/record/again.c).
  */
 #include "base/cleanup.h"
 #include "base/util.h"
@@ -14,13 +15,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct trial {
 	struct cli *cli;
 	const char *path;
 	char **command; /* ends with NULL */
 	int words;
-	char plugin[PATH_MAX];
+	unsigned by;
+	struct idempotence_collectors with;
 	struct fm_idem_list list;
 	struct fm_idem_trace trace; /* of the first run */
 	int32_t *start;
@@ -32,13 +35,25 @@ struct trial {
 	} * kernel;
 };
 
-static const struct argp_option options[] = {CLI_OPT_JSON, {0}};
+enum { KEY_COLLECTOR = CLI_KEY_OWN };
+
+static const struct argp_option options[] = {
+	{"collector", KEY_COLLECTOR, "NAME", 0,
+		"cuda: on the device; opencl: under Oclgrind, on the processor. Without it, "
+		"whichever the program uses",
+		0},
+	CLI_OPT_JSON,
+	{0},
+};
 
 static error_t parse(int key, char *arg, struct argp_state *state)
 {
 	struct trial *t = state->input;
 
 	switch (key) {
+	case KEY_COLLECTOR:
+		t->by = idempotence_collector(state, arg);
+		return 0;
 	case ARGP_KEY_ARGS:
 		t->path = state->argv[state->next];
 		t->command = state->argv + state->next + 1;
@@ -62,9 +77,10 @@ static const struct argp argp = {
 	.options = options,
 	.parser = parse,
 	.args_doc = "LIST -- PROGRAM [ARGUMENT...]",
-	.doc = "Try whether LIST is right: run an OpenCL program twice under Oclgrind, and in the "
-	       "second run cut off each launch of a kernel that may run again, run it again as "
-	       "LIST says, and compare memory."
+	.doc = "Try whether LIST is right: run a program twice, and in the second run cut off each "
+	       "launch of a kernel that may run again, run it again as LIST says, and compare "
+	       "memory. Programs of OpenCL run under Oclgrind, on the processor; kernels of CUDA "
+	       "that come as PTX run on their device."
 	       "\vThe exit status is the program's; if that is 0: 3 if memory has differed.",
 };
 
@@ -86,8 +102,10 @@ static int add_launch(struct trial *t, size_t i, FILE *plan)
 		k->untried++;
 		return 0;
 	}
-	return fprintf(plan, "%" PRId64 " %" PRId64 "\n", o->op, t->trace.op[start].op) < 0 ? -EIO
-											    : 0;
+	return fprintf(plan, "%" PRId64 " %" PRId64 " %c\n", o->op, t->trace.op[start].op,
+		       k->listed->class == FM_IDEM_IDEMPOTENT ? 'b' : 'w') < 0
+		       ? -EIO
+		       : 0;
 }
 
 static int write_plan(struct trial *t, const char *path, struct fm_err *err)
@@ -122,9 +140,14 @@ static struct counts *counts_of(const struct trial *t, int64_t op)
 		       : NULL;
 }
 
-static int read_results(struct trial *t, const char *path, struct fm_err *err)
+/* Of Oclgrind's plug-in, or of CUDA's agent. */
+static int read_results(struct trial *t, const char *dir, const char *name, struct fm_err *err)
 {
-	FM_CLEAN_FILE FILE *f = fopen(path, "re");
+	char path[PATH_MAX];
+	FM_CLEAN_FILE FILE *f =
+		(size_t)snprintf(path, sizeof(path), "%s/%s", dir, name) < sizeof(path)
+			? fopen(path, "re")
+			: NULL;
 	struct counts *k;
 	int64_t op;
 	char result;
@@ -166,23 +189,24 @@ static int check_alike(const struct trial *t, const char *path, struct fm_err *e
 
 static int run_in(struct trial *t, const char *dir, bool again, struct fm_err *err)
 {
-	FM_CLEAN_FREE char *to = NULL, *plan = NULL;
+	FM_CLEAN_FREE char *plan = NULL;
 	char path[PATH_MAX];
-	int status, rc = asprintf(&to, "%s/tried", dir) < 0 || asprintf(&plan, "%s/plan", dir) < 0;
+	int status, rc = 0;
 
-	if (rc)
+	if (asprintf(&plan, "%s/plan", dir) < 0)
 		return fm_err_set(err, -ENOMEM, "out of memory");
 	if (again)
 		rc = write_plan(t, plan, err);
 	if (!rc && inject_set("FERMATA_IDEMPOTENCE_PLAN", again ? plan : "", err))
 		rc = -1;
-	status = rc ? rc : idempotence_run(t->command, t->words, t->plugin, dir, err);
+	status = rc ? rc : idempotence_run(&t->with, t->command, t->words, dir, err);
 	if (status || err->code)
 		return status;
 	rc = idempotence_find_trace(dir, path, t->command[0], err);
 	if (again) {
 		rc = rc ? rc : check_alike(t, path, err);
-		return rc ? rc : read_results(t, to, err);
+		rc = rc ? rc : read_results(t, dir, "tried", err);
+		return rc ? rc : read_results(t, dir, "tried.cuda", err);
 	}
 	rc = rc ? rc : fm_idem_load(&t->trace, path, err);
 	if (rc)
@@ -194,13 +218,18 @@ static int run_in(struct trial *t, const char *dir, bool again, struct fm_err *e
 	return 0;
 }
 
-/* Both runs, each with a folder of its own. */
+/* Both runs, each with a folder of its own. Both read the same from a file that is their standard
+ * input. */
 static int run_both(struct trial *t, struct fm_err *err)
 {
+	off_t input = lseek(STDIN_FILENO, 0, SEEK_CUR);
 	int rc = 0;
 
 	for (unsigned again = 0; again < 2 && !rc; again++) {
 		char dir[PATH_MAX];
+
+		if (again && input >= 0)
+			lseek(STDIN_FILENO, input, SEEK_SET);
 
 		rc = profile_make_dir(dir, sizeof(dir), err);
 		if (rc)
@@ -275,12 +304,13 @@ static int tell(const struct trial *t)
 
 int idempotence_try(struct cli *cli, int argc, char **argv)
 {
-	struct trial t = {.cli = cli};
+	struct trial t = {.cli = cli, .by = IDEMPOTENCE_CUDA | IDEMPOTENCE_OPENCL};
 	struct fm_err err = {0};
 	int rc;
 
 	cli_parse(&argp, argc, argv, ARGP_IN_ORDER, &t);
-	if (fm_idem_list_load(&t.list, t.path, &err) || idempotence_find_tools(t.plugin, &err)) {
+	if (fm_idem_list_load(&t.list, t.path, &err) ||
+		idempotence_find_collectors(t.by, &t.with, &err)) {
 		fm_idem_list_free(&t.list);
 		return cli_report(&err);
 	}

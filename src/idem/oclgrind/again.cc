@@ -19,7 +19,7 @@ again::again(const Context *in, const char *path) : context(in)
 	if (!f)
 		return;
 	results = fopen(path, "wxe");
-	while (results && fscanf(f, "%llu %llu", &op, &from) == 2) {
+	while (results && fscanf(f, "%llu %llu %*c", &op, &from) == 2) {
 		if (from > op || op - from >= longest_group)
 			continue;
 		start[op] = from;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels are cut off and run again, by a plan: a line "K START" for each operation K, of which some groups' stores are
-// then there as if it had been cut off, and operations from START on run again. Memory must be as it was without that. A line
-// "K 1" of the results says so, "K 0" that it differs, "K -" that it was not tried. Oclgrind runs no kernel from within another's
-// end, so that it is done as soon as the host does something.
+// Kernels are cut off and run again, by a plan: a line "K START b" for each operation K, of which some groups' stores are
+// then there as if it had been cut off, and operations from START on run again (b or w makes no difference here). Memory must be as
+// it was without that. A line "K 1" of the results says so, "K 0" that it differs, "K -" that it was not tried. Oclgrind runs no kernel
+// from within another's end, so that it is done as soon as the host does something.
 //
 // Owns: the plan, copies of kernels, and memory as it was around those that are to be tried.
 // Locks: none.

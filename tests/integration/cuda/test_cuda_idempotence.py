@@ -18,8 +18,9 @@ ALLOCS = "alloc 1024\n" * 3
 
 
 def run(argv, text=None, status=0, **env):
-    r = subprocess.run(argv, env=cuda_env({**os.environ, **env}), capture_output=True, text=True, input=text,
-                       timeout=4 * PATIENCE, check=False)
+    given = {"input": text} if text is None or isinstance(text, str) else {"stdin": text}
+    r = subprocess.run(argv, env=cuda_env({**os.environ, **env}), capture_output=True, text=True, timeout=4 * PATIENCE, check=False,
+                       **given)
     check(r.returncode == status, f"{argv[-3:]}: status {r.returncode}: {r.stdout[-800:]} {r.stderr[-1500:]}")
     return r
 
@@ -170,5 +171,62 @@ def which_collector(stack):
         check(word in r.stderr and not os.path.exists(path), f"{options}: {r.stderr}")
 
 
+def tried(stack, text, lists, status=0, *options):
+    """What `try' of that list finds in a program, by kernel."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    argv = [program("cuda_again"), PTX]
+    with tempfile.TemporaryFile("w+", encoding="ascii") as given:  # both runs read it
+        given.write(text)
+        given.seek(0)
+        r = run([*command("idempotence", "try", "--json", *(options or ("--collector", "cuda")), lists), "--", *argv], given, status,
+                TMPDIR=folder)
+    alone = run(argv, text).stdout
+    check(r.stdout.count(alone) == 2 and not os.listdir(folder), f"another result: {r.stdout} {alone} {os.listdir(folder)}")
+    result = json.loads(r.stdout[r.stdout.index("{"):])
+    check(sum(k["differ"] for k in result["kernels"]) == result["differ"], f"{result}")
+    return {k["name"].removeprefix("again_"): k for k in result["kernels"]}
+
+
+def lists_are_tried(stack):
+    """Kernels that may run again do so, groups from their start; one of which a list says too much does not."""
+    names = ("plain", "in_place", "twice", "halves", "gather")
+    text = (ALLOCS + "up 1\n" + "".join(f"copy 0 1\nrun again_{n} 0 1 250\n" for n in names) +
+            "sync\nstream 1\nalloc 1024\nalloc 1024\nstream 0\nfill 2\nstream 1\nrun again_plain 3 4 200\nstream 0\n"
+            "run again_sum 2 1 130\nrun again_plain 0 1 200\nrun again_in_place 0 1 256\n")
+    texts, r = text, Recorded(stack, text)
+    lists = os.path.join(os.path.dirname(r.path), "l.idem")
+    run(command("idempotence", "check", "-o", lists, r.path))
+    got = tried(stack, text, lists)
+    check(got == tried(stack, text, lists, 0, "--json"), "another run finds something else")
+    # Blocks of these may wait for each other, as their text says: they stop by all blocks or none.
+    whole = ("twice", "sum")
+    for n, k in got.items():
+        want = (0, 0, 0) if k["class"] == "never" else (0, 0, 1) if n in whole else ({"plain": 3, "in_place": 2}.get(n, 1), 0, 0)
+        check((k["same"], k["differ"], k["untried"]) == want, f"{k}")
+    check({k["class"] for k in got.values()} == {"idempotent", "group", "never"}, f"{got}")
+    # What belongs to a context that has ended is not used in the next one.
+    text = ALLOCS + "up 1\nrun again_plain 0 1 250\nreset\n" + ALLOCS + "up 4\nrun again_plain 3 4 250\nexport 3\n"
+    again = tried(stack, text, lists)
+    check([(k["same"], k["untried"]) for k in again.values()] == [(2, 0)], f"{again}")
+    text = texts
+    # Everything is said to run again by itself: what reads what it writes is found out, what does not is not.
+    with open(lists, encoding="ascii") as f:
+        lines = [json.loads(line) for line in f]
+    plain = next(line["why"] for line in lines[1:] if line["class"] == "idempotent")
+    for line in lines[1:]:
+        line.update({"class": "idempotent", "size": 1, "start": 0, "why": plain})
+    with open(lists, "w", encoding="ascii") as f:
+        f.writelines(json.dumps(line) + "\n" for line in lines)
+    wrong = tried(stack, text, lists, 3)
+    check({n for n, k in wrong.items() if k["differ"]} == {"in_place"}, f"{wrong}")
+    check(all(k["same"] > 0 for n, k in wrong.items() if n in ("plain", "halves", "gather")), f"{wrong}")
+    with open(lists, "w", encoding="ascii") as f:
+        f.write("{}\n")
+    check("l.idem:1" in run([*command("idempotence", "try", lists), "--", "true"], status=2).stderr, "a list that is none")
+    for options, status, word in ((("--collector", "cud"), 2, "did you mean 'cuda'"), ((), 2, "no program given")):
+        r = run(command("idempotence", "try", *options, lists), status=status)
+        check(word in r.stderr, r.stderr)
+
+
 if __name__ == "__main__":
-    main(what_kernels_do, groups, all_operations, what_is_not_seen, what_ends_or_is_given_away, traces_that_are_cut, which_collector)
+    main(lists_are_tried, what_kernels_do, groups, all_operations, what_is_not_seen, what_ends_or_is_given_away, traces_that_are_cut, which_collector)

@@ -8,7 +8,7 @@
 
 /* What a copy or fill names, by the names that its row gives its parameters. */
 struct work {
-	uint64_t dst, src;
+	uint64_t dst, src, value;
 	size_t n, width, rows, pitch, element;
 	bool other; /* it has what is not understood here */
 };
@@ -19,7 +19,7 @@ struct work {
 #define ARG_w(v)        a.width = (v)
 #define ARG_h(v)        a.rows = (v)
 #define ARG_pitch(v)    a.pitch = (v)
-#define ARG_value(v)    a.element = sizeof(v)
+#define ARG_value(v)    a.element = (a.value = (v), sizeof(v))
 #define ARG_stream(v)   (void)(v)
 #define ARG_dst_ctx(v)  (void)(v)
 #define ARG_src_ctx(v)  (void)(v)
@@ -44,21 +44,26 @@ struct work {
 #define ARG_to(v)       a.other = ((void)&(v), true)
 #define ARG_n_to(v)     ARG_OTHER(v)
 
+static void put_fill(const struct work *w, CUstream stream)
+{
+	uint64_t row = w->width * w->element, last = w->rows ? w->rows - 1 : 0;
+	struct fm_record_span to = {w->dst, w->rows ? last * w->pitch + row : w->n * w->element};
+	bool rows = w->rows ? w->pitch != row : w->width > 0;
+
+	fm_record_again_fill(fm_record_fill(stream, to, rows), stream, to, w->value,
+		w->rows ? 0 : (unsigned)w->element);
+}
+
 static void put_work(const struct work *w, CUstream stream)
 {
+	struct fm_record_span to = {w->dst, w->n}, from = {w->src, w->n};
+
 	if (w->other)
 		fm_record_unknown(stream);
-	else if (!w->element)
-		fm_record_copy(stream, (struct fm_record_span){w->dst, w->n},
-			(struct fm_record_span){w->src, w->n});
-	else if (!w->rows)
-		fm_record_fill(
-			stream, (struct fm_record_span){w->dst, w->n * w->element}, w->width > 0);
+	else if (w->element)
+		put_fill(w, stream);
 	else
-		fm_record_fill(stream,
-			(struct fm_record_span){
-				w->dst, (w->rows - 1) * w->pitch + w->width * w->element},
-			w->pitch != w->width * w->element);
+		fm_record_again_copy(fm_record_copy(stream, to, from), stream, to, w->src);
 }
 
 /* NULL: it is not to be written down. */
@@ -153,7 +158,7 @@ static void put_order(const char *name, CUstream stream)
 		.stream = fm_record_stream(stream, per_thread))
 #define KERNEL_COOPERATIVE(symbol, per_thread, given, ...)  \
 	LAUNCH(symbol, given, GIVEN_DIMS, .params = params, \
-		.stream = fm_record_stream(stream, per_thread))
+		.stream = fm_record_stream(stream, per_thread), .special = true)
 
 static struct fm_record_launch by_config(const struct CUlaunchConfig_st *config, CUfunction f,
 	void *const *params, void *const *extra, bool per_thread)
@@ -167,6 +172,7 @@ static struct fm_record_launch by_config(const struct CUlaunchConfig_st *config,
 	memcpy(l.block, c->block, sizeof(l.block));
 	l.shared = c->shared;
 	l.stream = fm_record_stream(c->stream, per_thread);
+	l.special = c->n_attributes;
 	for (unsigned i = 0; c->attributes && i < c->n_attributes; i++)
 		l.overlaps |= c->attributes[i].id == FM_CU_LAUNCH_OVERLAPS;
 	return l;

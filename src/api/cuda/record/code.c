@@ -26,6 +26,7 @@ struct code {
 	void *handle;
 	bool library, marked;
 	struct fm_natures natures;
+	struct fm_image guarded;
 };
 
 struct entry {
@@ -85,6 +86,9 @@ void fm_record_mark(const void *image, struct fm_record_marked *out)
 	if (size && fm_is_ptx(image, size) && !fm_ptx_natures(image, size, &out->natures) &&
 		fm_ptx_marks_kinds(image, size, &out->text))
 		out->text = NULL;
+	if (out->text && fm_record_tries())
+		fm_image_rewrite(
+			image, size, fm_tap_capability(cu->attribute, cu->device), &out->guarded);
 	free(pick.unpacked);
 }
 
@@ -92,6 +96,7 @@ void fm_record_mark_free(struct fm_record_marked *m)
 {
 	free(m->text);
 	fm_natures_free(&m->natures);
+	fm_image_free(&m->guarded);
 }
 
 /* Takes what is known of the text. */
@@ -113,6 +118,8 @@ static struct code *new_code(const struct fm_record_driver *cu, void *handle, co
 		c->marked = true;
 		c->natures = marked->natures;
 		marked->natures = (struct fm_natures){0};
+		c->guarded = marked->guarded;
+		marked->guarded = (struct fm_image){0};
 	}
 	return c;
 }
@@ -265,6 +272,13 @@ const struct fm_record_function *fm_record_function(const struct fm_record_drive
 	}
 	pthread_mutex_unlock(&lock);
 	return k;
+}
+
+const struct fm_image *fm_record_guarded(const struct fm_record_function *k)
+{
+	const struct code *c = k->code;
+
+	return c && c->guarded.data ? &c->guarded : NULL;
 }
 
 CUdeviceptr fm_record_word(const struct fm_record_driver *cu, const struct fm_record_function *k)

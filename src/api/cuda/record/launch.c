@@ -41,6 +41,7 @@ struct fm_record_look {
 	struct fm_record_kernel put;
 	struct fm_accessed_region region[FM_ACCESSED_REGIONS];
 	unsigned n;
+	struct fm_record_launch given;
 	_Alignas(64) unsigned char params[PARAMS];
 };
 static struct fm_record_look the;
@@ -211,6 +212,30 @@ static enum fm_record_unseen look_at(struct fm_record_look *l, const struct fm_r
 	return FM_RECORD_SEEN;
 }
 
+/* As what is tried sees it; seen: the marks have been read. */
+static struct fm_record_tried tried(const struct fm_record_look *l, bool seen)
+{
+	return (struct fm_record_tried){.cu = l->cu,
+		.k = l->k,
+		.ctx = l->c ? l->c->ctx : NULL,
+		.launch = &l->given,
+		.params = l->params,
+		.region = l->region,
+		.n = l->n,
+		.seen = seen ? host : NULL};
+}
+
+static void look_before(struct fm_record_look *l, const struct fm_record_launch *given)
+{
+	struct fm_record_tried t;
+
+	l->put.why = look_at(l, given);
+	if (l->put.why || !fm_record_tries())
+		return;
+	t = tried(l, false);
+	fm_record_again_before(&t);
+}
+
 struct fm_record_look *fm_record_before(const struct fm_record_launch *given)
 {
 	const struct fm_record_driver *cu;
@@ -231,6 +256,7 @@ struct fm_record_look *fm_record_before(const struct fm_record_launch *given)
 	l->c = NULL;
 	l->word = 0;
 	l->n = 0;
+	l->given = *given;
 	l->put = (struct fm_record_kernel){.name = l->k && l->k->name ? l->k->name : "",
 		.hash = l->k ? l->k->hash : "",
 		.shared = given->shared,
@@ -241,14 +267,14 @@ struct fm_record_look *fm_record_before(const struct fm_record_launch *given)
 	if (captures)
 		l->put.why = FM_RECORD_FAILED; /* the stream may be one that nothing may be given */
 	else if (l->k)
-		l->put.why = look_at(l, given);
+		look_before(l, given);
 	fm_record_leave(mode);
 	return l;
 }
 
 /* --- behind --- */
 
-static int wait_for(const struct fm_record_driver *cu, CUstream stream)
+int fm_record_wait(const struct fm_record_driver *cu, CUstream stream)
 {
 	const struct timespec nap = fm_timespec(FM_RECORD_NAP);
 	uint64_t until = fm_now() + FM_RECORD_WAIT;
@@ -279,7 +305,7 @@ static enum fm_record_unseen read_marks(struct fm_record_look *l)
 	int rc;
 
 	clear_word(l);
-	rc = wait_for(l->cu, l->put.stream);
+	rc = fm_record_wait(l->cu, l->put.stream);
 	if (rc == -ETIMEDOUT) {
 		/* The device may still write there: nobody else gets these tables. */
 		*l->c = (struct context){.ctx = l->c->ctx, .lost = l->c->lost + 1};
@@ -290,6 +316,16 @@ static enum fm_record_unseen read_marks(struct fm_record_look *l)
 	if (rc || !copied || !has_marks(l))
 		return FM_RECORD_FAILED;
 	return host->outside ? FM_RECORD_OUTSIDE : FM_RECORD_SEEN;
+}
+
+static void put(struct fm_record_look *l)
+{
+	bool seen;
+	uint64_t op = fm_record_put_kernel(&l->put, &seen);
+	struct fm_record_tried t = tried(l, seen);
+
+	if (op != FM_RECORD_NO_OP && fm_record_tries())
+		fm_record_again_behind(&t, op);
 }
 
 void fm_record_after(struct fm_record_look *l, fm_cu_result rc)
@@ -305,11 +341,11 @@ void fm_record_after(struct fm_record_look *l, fm_cu_result rc)
 			if (l->word)
 				clear_word(l);
 			if (!rc || l->word)
-				wait_for(l->cu, l->put.stream);
+				fm_record_wait(l->cu, l->put.stream);
 		}
 		l->put.seen = host;
 		if (!rc)
-			fm_record_put_kernel(&l->put);
+			put(l);
 		fm_record_leave(mode);
 	}
 	pthread_mutex_unlock(&looking);
@@ -320,6 +356,7 @@ void fm_record_forget(CUcontext ctx)
 	for (unsigned i = 0; i < CONTEXTS; i++)
 		if (!ctx || contexts[i].ctx == ctx)
 			contexts[i] = (struct context){.ctx = contexts[i].ctx};
+	fm_record_again_forget(ctx);
 	if (!ctx || host_ctx == ctx) {
 		host = NULL;
 		host_cells = 0;
@@ -344,7 +381,7 @@ void fm_record_alone_end(CUstream stream, bool others, fm_cu_result rc)
 	if (cu) {
 		if (fm_record_captures(cu, stream) <= 0) {
 			loose |= others;
-			wait_for(cu, stream);
+			fm_record_wait(cu, stream);
 			fm_record_graph(stream);
 		}
 		fm_record_leave(mode);

@@ -10,17 +10,21 @@
  *
  * Nothing here prints, ends the program or changes what it computes.
  *
+ * For `idempotence try' it also cuts launches off and runs them again (again.c).
+ *
  * Owns: the trace, what is known of memory and streams (trace.c); what is known of code (code.c);
  * the table of marks (launch.c).
  *
- * Locks: `looking' (launch.c), held while a kernel runs whose marks are read; `lock' of code.c and
- * `the.lock' of trace.c, for a moment, the second under the first.
+ * Locks: `looking' (launch.c), held while a kernel runs whose marks are read, and while it is
+ * tried; `lock' of code.c, that of again.c, and `the.lock' of trace.c, for a moment, under the
+ * first.
  *
  * Threads: any thread of the program.
  */
 #pragma once
 #include "api/cuda/core/types.h"
 #include "api/cuda/tap/tap.h"
+#include "code/cuda/image.h"
 #include "code/cuda/pass/nature.h"
 #include "device/accessed.h"
 #include "tune.h"
@@ -43,6 +47,13 @@
 	X(to_device, "cuMemcpyHtoDAsync_v2", (CUdeviceptr to, const void *from, size_t size, CUstream stream)) \
 	X(to_host, "cuMemcpyDtoHAsync_v2", (void *to, CUdeviceptr from, size_t size, CUstream stream)) \
 	X(fill, "cuMemsetD32Async", (CUdeviceptr to, unsigned value, size_t n, CUstream stream)) \
+	X(fill_16, "cuMemsetD16Async", (CUdeviceptr to, unsigned short value, size_t n, CUstream stream)) \
+	X(fill_8, "cuMemsetD8Async", (CUdeviceptr to, unsigned char value, size_t n, CUstream stream)) \
+	X(copy, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)) \
+	X(launch, "cuLaunchKernel", (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, CUstream stream, void **params, void **extra)) \
+	X(module_load, "cuModuleLoadData", (CUmodule *module, const void *image)) \
+	X(module_function, "cuModuleGetFunction", (CUfunction *f, CUmodule module, const char *name)) \
+	X(func_set, "cuFuncSetAttribute", (CUfunction f, int attribute, int value)) \
 	X(capturing, "cuStreamIsCapturing", (CUstream stream, int *status)) \
 	X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode)) \
 	X(query, "cuStreamQuery", (CUstream stream)) \
@@ -100,9 +111,13 @@ void fm_record_plain(const char *kind, CUstream stream);
 /* One that touches nobody knows what. */
 void fm_record_unknown(CUstream stream);
 void fm_record_graph(CUstream stream);
-/* Parts of rows may be left out, so what is written there is not known to be first. */
-void fm_record_fill(CUstream stream, struct fm_record_span to, bool rows);
-void fm_record_copy(CUstream stream, struct fm_record_span to, struct fm_record_span from);
+#define FM_RECORD_NO_OP UINT64_MAX
+/* Parts of rows may be left out, so what is written there is not known to be first. Its number in
+ * the trace; NO_OP: it is no fill or copy of memory that is known. */
+uint64_t fm_record_fill(CUstream stream, struct fm_record_span to, bool rows);
+uint64_t fm_record_copy(CUstream stream, struct fm_record_span to, struct fm_record_span from);
+/* The number of the next operation, if nothing comes between. */
+uint64_t fm_record_next_op(void);
 
 /* Why a kernel was not seen; the command counts them. */
 enum fm_record_unseen {
@@ -129,7 +144,8 @@ struct fm_record_kernel {
 	unsigned nature; /* code/cuda/pass/nature.h */
 	CUstream stream;
 };
-void fm_record_put_kernel(const struct fm_record_kernel *k);
+/* Its number, or NO_OP; seen: what it touched is in the trace. */
+uint64_t fm_record_put_kernel(const struct fm_record_kernel *k, bool *seen);
 
 /* --- code.c --- */
 
@@ -145,6 +161,8 @@ struct fm_record_function {
 /* NULL: no memory. Under `looking'. */
 const struct fm_record_function *fm_record_function(
 	const struct fm_record_driver *cu, CUfunction f);
+/* Its image with guardians; NULL: there is none. */
+const struct fm_image *fm_record_guarded(const struct fm_record_function *k);
 /* Where its module's word of the table is in this context; 0: it has none. */
 CUdeviceptr fm_record_word(const struct fm_record_driver *cu, const struct fm_record_function *k);
 
@@ -152,6 +170,7 @@ CUdeviceptr fm_record_word(const struct fm_record_driver *cu, const struct fm_re
 struct fm_record_marked {
 	char *text; /* NULL: there is none */
 	struct fm_natures natures;
+	struct fm_image guarded; /* the program's text with guardians, where a list is tried */
 };
 void fm_record_mark(const void *image, struct fm_record_marked *out);
 void fm_record_mark_free(struct fm_record_marked *m);
@@ -170,6 +189,7 @@ struct fm_record_launch {
 	CUstream stream;
 	void *const *params, *const *extra;
 	bool overlaps; /* it may begin before what is in front of it has ended */
+	bool special;  /* it is not launched with these alone */
 };
 struct fm_record_look;
 /* In front of the driver's call; behind it, if it gave something. */
@@ -182,3 +202,41 @@ void fm_record_alone_end(CUstream stream, bool others, fm_cu_result rc);
 void fm_record_alone_over(void); /* the same, of what is no launch */
 /* That context ends, or (NULL) one of which only the device is known. Between those two. */
 void fm_record_forget(CUcontext ctx);
+/* Waits until the stream has done all; under `looking'. 0; -ETIMEDOUT: nothing is looked at any
+ * more; -EIO. */
+int fm_record_wait(const struct fm_record_driver *cu, CUstream stream);
+
+/* --- again.c: is a list right? --- */
+
+/*
+ * A plan (FERMATA_IDEMPOTENCE_PLAN) has a line "K START b" for each launch that is to be tried: K
+ * is the number of its operation, START that from which it runs again; b: any of its blocks may run
+ * again; w: only all of them. Some of its blocks run on memory as it was in front of the launch, by
+ * a copy of the kernel that has a guardian; then it runs again, and memory must be as the launch
+ * had left it. The results (in the folder of traces) have a line "K 1" if it was, "K 0" if not, and
+ * "K -" if it could not be tried.
+ *
+ * What is put back and compared are the bytes that the launch and those in front of it have written
+ * by their marks.
+ */
+bool fm_record_tries(void);
+/* element: its bytes; 0: it cannot run again. */
+void fm_record_again_fill(
+	uint64_t op, CUstream stream, struct fm_record_span to, uint64_t value, unsigned element);
+void fm_record_again_copy(uint64_t op, CUstream stream, struct fm_record_span to, uint64_t from);
+/* A launch that is seen: in front of it; behind it. All under `looking'. */
+struct fm_record_tried {
+	const struct fm_record_driver *cu;
+	const struct fm_record_function *k;
+	CUcontext ctx;
+	const struct fm_record_launch *launch; /* its params and extra are not looked at */
+	const unsigned char *params;
+	const struct fm_accessed_region *region;
+	unsigned n;
+	const struct fm_accessed *seen; /* behind it; NULL: it was not seen */
+};
+void fm_record_again_before(const struct fm_record_tried *t);
+void fm_record_again_behind(const struct fm_record_tried *t, uint64_t op);
+/* Modules and addresses of that context, or (NULL) of all, are gone. */
+void fm_record_again_forget(CUcontext ctx);
+void fm_record_again_fork_child(void);

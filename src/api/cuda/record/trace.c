@@ -78,6 +78,7 @@ static void in_child(void)
 	atomic_store(&the.wanted, false);
 	the.once = (pthread_once_t)PTHREAD_ONCE_INIT;
 	pthread_mutex_unlock(&the.lock);
+	fm_record_again_fork_child();
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -181,11 +182,12 @@ bool fm_record_find(uint64_t at, struct fm_record_span *whole)
 
 /* --- lines --- */
 
-static void begin_op(const char *kind, unsigned queue)
+static uint64_t begin_op(const char *kind, unsigned queue)
 {
 	fprintf(the.out, "{\"op\":%" PRIu64 ",\"queue\":%u,\"kind\":\"%s\"", the.op++, queue, kind);
 	if (the.exported && strcmp(kind, "kernel")) /* put_flags() has those of kernels */
 		fputs(",\"flags\":[\"visible\"]", the.out);
+	return the.op - 1;
 }
 
 static void put_span(const char *set, struct fm_record_span s)
@@ -353,23 +355,36 @@ void fm_record_graph(CUstream stream)
 	pthread_mutex_unlock(&the.lock);
 }
 
-void fm_record_fill(CUstream stream, struct fm_record_span to, bool rows)
+uint64_t fm_record_next_op(void)
 {
+	uint64_t op = FM_RECORD_NO_OP;
+
+	if (!lock_trace())
+		return op;
+	op = the.op;
+	pthread_mutex_unlock(&the.lock);
+	return op;
+}
+
+uint64_t fm_record_fill(CUstream stream, struct fm_record_span to, bool rows)
+{
+	uint64_t op = FM_RECORD_NO_OP;
 	unsigned queue;
 
 	if (!to.size || !lock_trace())
-		return;
+		return op;
 	queue = queue_of(stream);
 	if (queue == QUEUES || !find(to)) {
 		put_unknown(queue);
 	} else {
-		begin_op("memset", queue);
+		op = begin_op("memset", queue);
 		put_span("w", to);
 		if (rows)
 			fputs(",\"k\":[]", the.out);
 		end_line();
 	}
 	pthread_mutex_unlock(&the.lock);
+	return op;
 }
 
 /* Is some of it the program's memory of the device? */
@@ -380,23 +395,24 @@ static bool meets(struct fm_record_span s)
 	return i < the.n && the.of[i].at < s.at + s.size;
 }
 
-void fm_record_copy(CUstream stream, struct fm_record_span to, struct fm_record_span from)
+uint64_t fm_record_copy(CUstream stream, struct fm_record_span to, struct fm_record_span from)
 {
+	uint64_t op = FM_RECORD_NO_OP;
 	bool to_known, from_known;
 	unsigned queue;
 
 	if (!to.size || !lock_trace())
-		return;
+		return op;
 	queue = queue_of(stream);
 	to_known = find(to);
 	from_known = find(from);
 	if (queue == QUEUES || (!to_known && meets(to)) || (!from_known && meets(from))) {
 		put_unknown(queue);
 	} else {
-		begin_op(to_known && from_known ? "d2d"
-			 : to_known             ? "h2d"
-			 : from_known           ? "d2h"
-						: "host_fn",
+		op = begin_op(to_known && from_known ? "d2d"
+			      : to_known             ? "h2d"
+			      : from_known           ? "d2h"
+						     : "host_fn",
 			queue);
 		if (from_known)
 			put_span("r", from);
@@ -405,6 +421,7 @@ void fm_record_copy(CUstream stream, struct fm_record_span to, struct fm_record_
 		end_line();
 	}
 	pthread_mutex_unlock(&the.lock);
+	return to_known && from_known ? op : FM_RECORD_NO_OP;
 }
 
 /* --- kernels --- */
@@ -570,14 +587,15 @@ static void put_flags(unsigned nature, bool coarse)
 	fputc(']', the.out);
 }
 
-static void put_kernel(const struct fm_record_kernel *k, enum fm_record_unseen why, unsigned queue)
+static uint64_t put_kernel(
+	const struct fm_record_kernel *k, enum fm_record_unseen why, unsigned queue)
 {
 #define UNSEEN_NAME(id, name) name,
 	static const char *const names[] = {FM_RECORD_UNSEEN_MAP(UNSEEN_NAME)};
 #undef UNSEEN_NAME
 	bool many = !why && count_spans(k->seen) > FM_RECORD_SPANS;
+	uint64_t op = begin_op("kernel", queue);
 
-	begin_op("kernel", queue);
 	put_text("name", k->name);
 	put_text("hash", k->hash);
 	fprintf(the.out, ",\"grid\":[%u,%u,%u],\"block\":[%u,%u,%u]", k->grid[0], k->grid[1],
@@ -593,20 +611,25 @@ static void put_kernel(const struct fm_record_kernel *k, enum fm_record_unseen w
 		(many ? put_regions : put_sets)(k->seen);
 	}
 	end_line();
+	return op;
 }
 
-void fm_record_put_kernel(const struct fm_record_kernel *k)
+uint64_t fm_record_put_kernel(const struct fm_record_kernel *k, bool *seen)
 {
 	enum fm_record_unseen why = k->why;
 	unsigned queue;
+	uint64_t op;
 
+	*seen = false;
 	if (!lock_trace())
-		return;
+		return FM_RECORD_NO_OP;
 	queue = queue_of(k->stream);
 	if (queue == QUEUES)
 		why = FM_RECORD_LARGE;
 	else if (!why && !same_memory(k->seen))
 		why = FM_RECORD_FAILED;
-	put_kernel(k, why, queue);
+	op = put_kernel(k, why, queue);
 	pthread_mutex_unlock(&the.lock);
+	*seen = !why;
+	return op;
 }

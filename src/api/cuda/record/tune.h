@@ -9,6 +9,9 @@
 /* [pieces] Spans of a launch; one with more counts as touching all of its allocations. */
 #define FM_RECORD_SPANS (1u << 16)
 
+/* [bytes] Memory of a launch that is tried, at most: the host keeps it three times. */
+#define FM_RECORD_KEPT (UINT64_C(256) << 20)
+
 /* [ns] A caller waits so long for a launch to end, and between looks at it. */
 #define FM_RECORD_WAIT (UINT64_C(10) * 1000 * 1000 * 1000)
 #define FM_RECORD_NAP  (UINT64_C(20) * 1000)
