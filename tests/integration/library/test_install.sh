@@ -76,7 +76,8 @@ out=$("$tmp/cmake/gpu_sched") || fail "gpu_sched ended with status $?"
 
 if [ -x "$tmp/cmake/bind_opencl" ] && [ -z "${SANITIZE:-}" ]; then
 	out=$("$prefix/bin/fermata" run --local fixed-priority -- "$tmp/cmake/bind_opencl" 3) || fail "bind_opencl ended with status $?"
-	[ "$(echo "$out" | grep -c ': bound$')" = 2 ] && echo "$out" | grep -qx "3 rounds, the last word is 2" || fail "bind_opencl: $out"
+	[ "$(echo "$out" | grep -c ': bound$')" = 2 ] || fail "bind_opencl: $out"
+	echo "$out" | grep -qx "3 rounds, the last word is 2" || fail "bind_opencl: $out"
 	out=$("$tmp/cmake/bind_opencl" 3) || fail "bind_opencl without Fermata ended with status $?"
 	[ "$(echo "$out" | grep -c 'without Fermata$')" = 2 ] || fail "bind_opencl without Fermata: $out"
 fi
