@@ -7,11 +7,16 @@ PAGE = "level-zero"
 
 # Calls that are given a queue, a list, a fence or an event, and have no function of ours.
 LEFT_ALONE = [
-    ("makes a list, or says that it is whole: nothing runs", "zeCommandListCreate zeCommandListClose"),
+    ("makes a list, or says that it is whole: nothing runs",
+     "zeCommandListCreate zeCommandListClose zeCommandListCreateCloneExp"),
+    ("questions: nothing is put there", "zeCommandQueueGet* zeCommandListGet* zeCommandListImmediateGet* zeCommandListIs*"),
+    ("changes what a list does that is executed later", "zeCommandListUpdateMutableCommand*"),
+    ("which list a graph comes from", "zeGraphGetPrimaryCommandListExt"),
     ("fences of the program: nothing of ours is behind them", "zeFenceCreate zeFenceDestroy zeFenceReset zeFenceQueryStatus"),
     ("events of the program; what the host signals may let a queue go on, and the agent learns of the end by itself",
      "zeEventCreate zeEventDestroy zeEventHostSignal zeEventHostReset zeEventQueryStatus zeEventQueryKernelTimestamp "
-     "zeEventQueryTimestampsExp"),
+     "zeEventQueryTimestampsExp "
+     "zeEventQueryKernelTimestampsExt zeEventGet* zeEventCounterBased*"),
 ]
 LEFT_ALONE = [(why, names.split()) for why, names in LEFT_ALONE]
 

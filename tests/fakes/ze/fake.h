@@ -149,6 +149,7 @@ struct _ze_command_list_handle_t {
 	struct fk_command *command;
 	size_t n, room;
 	_Atomic bool inside; /* a thread is in a call for it */
+	bool recorded;       /* what is appended goes into the graph that this list then is */
 };
 
 /* --- engine.c --- */

@@ -181,7 +181,7 @@ static ze_result_t append(ze_command_list_handle_t list, struct fk_command *c)
 	ze_result_t rc = ZE_RESULT_SUCCESS;
 
 	come_in(list);
-	if (list->queue) {
+	if (list->queue && !list->recorded) {
 		fk_lock();
 		fk_submit(list->queue, c);
 		rc = fk_submitted(list->queue);
@@ -325,4 +325,54 @@ ENTRY(zeCommandListImmediateAppendCommandListsExp,
 	if (signal && !rc)
 		rc = after(list, (struct fk_command){.kind = FK_BARRIER}, signal, 0, NULL);
 	return rc;
+}
+
+/* --- graphs (specification 1.17), without forks into other lists --- */
+
+ENTRY(zeCommandListBeginGraphCaptureExt, (ze_command_list_handle_t list, const void *next))
+{
+	if (!list->queue || list->recorded)
+		return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+	come_in(list);
+	list->recorded = true;
+	atomic_store(&list->inside, false);
+	return ZE_RESULT_SUCCESS;
+}
+
+/* A graph is a list that is executed whole. */
+ENTRY(zeCommandListEndGraphCaptureExt,
+	(ze_command_list_handle_t list, const void *next, ze_command_list_handle_t *graph))
+{
+	if (!list->recorded)
+		return ZE_RESULT_ERROR_INVALID_ARGUMENT;
+	come_in(list);
+	*graph = calloc(1, sizeof(**graph));
+	(*graph)->context = list->context;
+	(*graph)->command = list->command;
+	(*graph)->n = list->n;
+	(*graph)->closed = true;
+	list->command = NULL;
+	list->n = list->room = 0;
+	list->recorded = false;
+	atomic_store(&list->inside, false);
+	return ZE_RESULT_SUCCESS;
+}
+
+ENTRY(zeGraphInstantiateExt,
+	(ze_command_list_handle_t graph, const void *next, ze_command_list_handle_t *executable))
+{
+	*executable = graph;
+	return ZE_RESULT_SUCCESS;
+}
+
+ENTRY(zeGraphDestroyExt, (ze_command_list_handle_t graph))
+{
+	return fk_zeCommandListDestroy(graph);
+}
+
+ENTRY(zeCommandListAppendGraphExt,
+	(ze_command_list_handle_t list, ze_command_list_handle_t graph, const void *next,
+		ze_event_handle_t signal, uint32_t waits, ze_event_handle_t *wait))
+{
+	return fk_zeCommandListImmediateAppendCommandListsExp(list, 1, &graph, signal, waits, wait);
 }

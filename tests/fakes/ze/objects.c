@@ -50,7 +50,7 @@ ENTRY(zeDriverGetExtensionProperties,
 
 ENTRY(zeDriverGetExtensionFunctionAddress, (ze_driver_handle_t driver, const char *name, void **fn))
 {
-	*fn = strstr(name, "Exp") ? fk_function(name) : NULL;
+	*fn = fk_function(name);
 	return *fn ? ZE_RESULT_SUCCESS : ZE_RESULT_ERROR_INVALID_ARGUMENT;
 }
 

@@ -115,13 +115,21 @@
 	X(FabricEdgeExp, ze_fabric_edge_exp_dditable_t, NONE)
 TABLES(TABLE)
 
-ze_result_t fk_zeCommandListImmediateAppendCommandListsExp(ze_command_list_handle_t list,
-	uint32_t n, ze_command_list_handle_t *lists, ze_event_handle_t signal, uint32_t waits,
-	ze_event_handle_t *wait);
+/* What only the driver has. */
+#define EXTENSIONS(X)                                  \
+	X(zeCommandListImmediateAppendCommandListsExp) \
+	X(zeCommandListBeginGraphCaptureExt)           \
+	X(zeCommandListEndGraphCaptureExt)             \
+	X(zeCommandListAppendGraphExt)                 \
+	X(zeGraphInstantiateExt)                       \
+	X(zeGraphDestroyExt)
 
 void *fk_function(const char *name)
 {
-	return strcmp(name, "zeCommandListImmediateAppendCommandListsExp")
-		       ? NULL
-		       : (void *)fk_zeCommandListImmediateAppendCommandListsExp;
+#define IS(function)                     \
+	extern void fk_##function(void); \
+	if (!strcmp(name, #function))    \
+		return (void *)fk_##function;
+	EXTENSIONS(IS)
+	return NULL;
 }

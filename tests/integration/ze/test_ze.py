@@ -60,7 +60,7 @@ def conforms(stack):
     """The same answers by each way to the functions, at each level, and on a driver that is hard."""
     fermata = world(stack)
     want, governed = native([program("ze_order")]), 0
-    check(len(want) == 15, want)
+    check(len(want) == 16, want)
     for more in ({}, HARD):
         fermata.env.update(more)
         for way in ([], ["--dlsym"]):

@@ -400,6 +400,65 @@ static uint32_t extension(void)
 	return is;
 }
 
+static void *of_driver(const char *name)
+{
+	void *fn;
+
+	OK(zeDriverGetExtensionFunctionAddress(gpu.driver, name, &fn));
+	return fn;
+}
+
+/* A list is recorded; nothing of it runs, and then all of it, as often as it is asked for. */
+static uint32_t recorded(void)
+{
+	ze_result_t (*begin)(ze_command_list_handle_t, const void *);
+	ze_result_t (*end)(ze_command_list_handle_t, const void *, void **);
+	ze_result_t (*instantiate)(void *, const void *, void **);
+	ze_result_t (*run)(ze_command_list_handle_t, void *, const void *, ze_event_handle_t,
+		uint32_t, ze_event_handle_t *);
+	ze_result_t (*destroy)(void *);
+	ze_command_list_handle_t im = immediate_new(ASYNC, COMPUTE);
+	ze_kernel_handle_t mix = kernel_new("mix");
+	ze_event_handle_t done = event_new(6);
+	uint32_t *x = words_new(), is;
+	void *graph, *exec;
+
+	*(void **)&begin = of_driver("zeCommandListBeginGraphCaptureExt");
+	*(void **)&end = of_driver("zeCommandListEndGraphCaptureExt");
+	*(void **)&instantiate = of_driver("zeGraphInstantiateExt");
+	*(void **)&run = of_driver("zeCommandListAppendGraphExt");
+	*(void **)&destroy = of_driver("zeGraphDestroyExt");
+	launch(im, mix, x, 7, NULL, NULL);
+	barrier(im);
+	OK(zeCommandListAppendSignalEvent(im, done));
+	OK(zeEventHostSynchronize(done, FOREVER));
+	OK(zeEventHostReset(done));
+	if (begin(im, NULL))
+		fail("a list cannot be recorded");
+	for (unsigned i = 0; i < 200; i++) {
+		launch(im, mix, x, i, NULL, NULL);
+		barrier(im);
+	}
+	is = sum(x);
+	if (end(im, NULL, &graph) || instantiate(graph, NULL, &exec))
+		fail("there is no graph");
+	for (unsigned i = 0; i < 5; i++) {
+		launch(im, mix, x, i, NULL, NULL);
+		barrier(im);
+		if (run(im, exec, NULL, done, 0, NULL))
+			fail("a graph cannot be appended");
+		OK(zeEventHostSynchronize(done, FOREVER));
+		OK(zeEventHostReset(done));
+		is = is * 3 ^ sum(x);
+	}
+	destroy(graph);
+	OK(zeCommandListDestroy(im));
+	OK(zeEventDestroy(done));
+	OK(zeKernelDestroy(mix));
+	OK(zeMemFree(gpu.context, x));
+	return is;
+}
+
 static uint32_t errors(void)
 {
 	const ze_group_count_t one = {1, 1, 1};
@@ -464,7 +523,7 @@ static const struct {
 	{"synchronous", synchronous}, {"events", events}, {"host signals", host_signals},
 	{"polling", polling}, {"recorded anew", recorded_anew}, {"churn", churn},
 	{"threads", threads}, {"one queue", one_queue}, {"left over", left_over},
-	{"extension", extension}, {"errors", errors}, {"deep", deep}};
+	{"extension", extension}, {"recorded", recorded}, {"errors", errors}, {"deep", deep}};
 
 int main(int argc, char **argv)
 {

@@ -7,12 +7,15 @@
 #define ze_memory_advice_t       own_advice
 #define ze_group_count_t         own_group_count
 #define _ze_group_count_t        own_group_count_s
+#define ze_group_size_t          own_group_size
+#define _ze_group_size_t         own_group_size_s
 #define ze_command_queue_desc_t  own_queue_desc
 #define _ze_command_queue_desc_t own_queue_desc_s
 #include "api/ze/core/types.h"
 #undef ze_result_t
 #undef ze_memory_advice_t
 #undef ze_group_count_t
+#undef ze_group_size_t
 #undef ze_command_queue_desc_t
 
 #define SIZE(own, theirs) _Static_assert(sizeof(own) == sizeof(theirs), #theirs)

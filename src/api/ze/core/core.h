@@ -70,6 +70,10 @@ bool fm_ze_device_key(
 
 /* --- queue.c --- */
 
+/* So many lists are being recorded into graphs. Another immediate list may become a part of that by
+ * an event, so meanwhile nothing of ours is put into any. Raised by fm_ze_capture_begins(). */
+extern _Atomic unsigned fm_ze_captures;
+
 /* A synchronous queue, in which each call waits for its command, has level 1 alone: nothing of ours
  * is put there. */
 const struct fm_hw_ops *fm_ze_ops(const struct fm_ze_hwq *q);

@@ -6,6 +6,14 @@
 #include <errno.h>
 #include <time.h>
 
+_Atomic unsigned fm_ze_captures;
+
+/* `submit` held: who raises the number takes it afterwards. */
+static bool is_recorded(const struct fm_ze_hwq *q)
+{
+	return !q->queue && FM_UNLIKELY(atomic_load(&fm_ze_captures));
+}
+
 static ze_result_t heard(struct fm_ze_hwq *q, ze_result_t rc)
 {
 	if (rc == FM_ZE_DEVICE_LOST)
@@ -136,7 +144,10 @@ static int put(struct fm_ze_hwq *q, bool gate, uint64_t *number)
 
 	if (fm_queue_lock_try(&q->submit, &mine) || mine)
 		return -EBUSY;
-	rc = atomic_load(&q->ends) ? -EPERM : put_there(q, gate, number);
+	if (is_recorded(q))
+		rc = -EBUSY;
+	else
+		rc = atomic_load(&q->ends) ? -EPERM : put_there(q, gate, number);
 	fm_queue_lock_give(&q->submit);
 	return rc;
 }
@@ -370,7 +381,7 @@ void fm_ze_end(struct fm_ze_hwq *q)
 
 	fm_queue_lock_take(&q->submit);
 	last = atomic_load(&q->placed);
-	if (!q->queue && last && !atomic_load(&q->ends))
+	if (!q->queue && last && !atomic_load(&q->ends) && !is_recorded(q))
 		put_there(q, false, &last);
 	atomic_store(&q->ends, true);
 	fm_queue_lock_give(&q->submit);

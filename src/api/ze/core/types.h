@@ -21,6 +21,17 @@ typedef struct _ze_image_handle_t *ze_image_handle_t;
 typedef struct _ze_copy_region_t ze_copy_region_t;
 typedef struct _ze_image_region_t ze_image_region_t;
 
+typedef struct _ze_external_semaphore_ext_handle_t *ze_external_semaphore_ext_handle_t;
+typedef struct _ze_external_semaphore_signal_params_ext_t ze_external_semaphore_signal_params_ext_t;
+typedef struct _ze_external_semaphore_wait_params_ext_t ze_external_semaphore_wait_params_ext_t;
+typedef struct _ze_graph_handle_t *ze_graph_handle_t;
+typedef struct _ze_executable_graph_handle_t *ze_executable_graph_handle_t;
+typedef void (*ze_host_function_callback_t)(void *arg);
+
+typedef struct _ze_group_size_t {
+	uint32_t x, y, z; /* groupSizeX, ... */
+} ze_group_size_t;
+
 typedef struct _ze_group_count_t {
 	uint32_t x, y, z; /* groupCountX, ... */
 } ze_group_count_t;

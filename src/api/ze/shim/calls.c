@@ -47,11 +47,33 @@ static ze_result_t end(struct launch *l, ze_result_t rc)
 	return rc;
 }
 
+/* A list without commands has no state that this would change. */
+static struct fm_ze_queue *stands_in_order(const void *list)
+{
+	struct fm_ze_queue *q = fm_shim_has_client() ? fm_ze_find(list) : NULL;
+
+	if (q)
+		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+	return q;
+}
+
+/* While a list is recorded, a command for an immediate list may be recorded, too. */
+static bool may_be_recorded(const void *list)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&fm_ze_captures, memory_order_relaxed)))
+		return false;
+	stands_in_order(list);
+	return true;
+}
+
 /* What is appended to a list that is not immediate runs later. */
 static struct launch append(ze_command_list_handle_t list, uint64_t key, const char *call)
 {
-	struct launch l = {.q = fm_ze_is_immediate(list) ? fm_ze_queue(list, call) : NULL};
+	struct launch l = {.q = NULL};
 
+	if (!fm_ze_is_immediate(list) || may_be_recorded(list))
+		return l;
+	l.q = fm_ze_queue(list, call);
 	if (l.q)
 		begin(&l, key);
 	return l;
@@ -68,28 +90,27 @@ static struct launch append(ze_command_list_handle_t list, uint64_t key, const c
 	APPEND(symbol, params, list, key)
 #define ON_work(symbol, per_thread, name, since, note, params, list, key) \
 	APPEND(symbol, params, list, key)
-#define ON_graph(symbol, per_thread, name, since, note, params, how, on, n, lists, key) \
-	ze_result_t symbol CALL_PARAMS(params)                                          \
-	{                                                                               \
-		struct launch l = {.q = fm_ze_queue(on, #symbol)};                      \
-                                                                                        \
-		if (FM_LIKELY(l.q)) {                                                   \
-			begin(&l, key);                                                 \
-			fm_ze_stands(l.q, n, lists);                                    \
-		}                                                                       \
-		return end(&l, NEXT(symbol, params));                                   \
+#define RECORDED_EXECUTED(on) false
+#define RECORDED_APPENDED(on) may_be_recorded(on)
+#define ON_graph(symbol, per_thread, name, since, note, params, how, on, n, lists, key)        \
+	ze_result_t symbol CALL_PARAMS(params)                                                 \
+	{                                                                                      \
+		struct launch l = {.q = RECORDED_##how(on) ? NULL : fm_ze_queue(on, #symbol)}; \
+                                                                                               \
+		if (FM_LIKELY(l.q)) {                                                          \
+			begin(&l, key);                                                        \
+			fm_ze_stands(l.q, n, lists);                                           \
+		}                                                                              \
+		return end(&l, NEXT(symbol, params));                                          \
 	}
 #include "api/ze/calls.def"
 
-/* A list without commands has no state that this would change. */
 static struct launch order(ze_command_list_handle_t list)
 {
-	struct launch l = {.q = fm_shim_has_client() ? fm_ze_find(list) : NULL};
+	struct launch l = {.q = stands_in_order(list)};
 
-	if (l.q) {
-		atomic_fetch_add_explicit(&l.q->orders, 1, memory_order_relaxed);
+	if (l.q)
 		lock(&l);
-	}
 	return l;
 }
 
@@ -106,6 +127,25 @@ static ze_result_t ordered(struct launch *l, ze_result_t rc)
 		struct launch l = order(list);                        \
                                                                       \
 		return ordered(&l, NEXT(symbol, params));             \
+	}
+#include "api/ze/calls.def"
+
+#define CAPTURE_BEGIN(symbol, params, list) \
+	ze_result_t rc;                     \
+                                            \
+	fm_ze_capture_begins();             \
+	rc = NEXT(symbol, params);          \
+	fm_ze_capture_begun(list, rc);      \
+	return rc;
+#define CAPTURE_END(symbol, params, list)      \
+	ze_result_t rc = NEXT(symbol, params); \
+                                               \
+	fm_ze_capture_ended(list);             \
+	return rc;
+#define ON_capture(symbol, per_thread, name, since, note, params, what, list) \
+	ze_result_t symbol CALL_PARAMS(params)                                \
+	{                                                                     \
+		CAPTURE_##what(symbol, params, list)                          \
 	}
 #include "api/ze/calls.def"
 
@@ -220,6 +260,7 @@ static bool wish(ze_command_queue_desc_t *mine, const ze_command_queue_desc_t *d
 
 static void list_changes(ze_command_list_handle_t list, bool destroyed)
 {
+	fm_ze_capture_ended(list);
 	if (!fm_ze_is_immediate(list))
 		fm_ze_list_changes(list);
 	else if (destroyed)

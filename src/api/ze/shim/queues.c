@@ -284,6 +284,7 @@ static void fork_child(void)
 	atomic_fetch_add(&epoch, 1);
 	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	fm_list_init(&made.living);
+	fm_ze_captures_clear();
 	fm_ze_trials_fork_child();
 	fm_calls_fork_child();
 }

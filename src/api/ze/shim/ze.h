@@ -69,6 +69,16 @@ void fm_ze_stands(struct fm_ze_queue *q, uint32_t n, ze_command_list_handle_t *l
 /* The list is about to be used otherwise: waits while it stands behind a closed gate. */
 void fm_ze_list_changes(ze_command_list_handle_t list);
 
+/* --- capture.c --- */
+
+/* Before the driver's call that begins to record the list: nothing of ours is under way into an
+ * immediate list any more. */
+void fm_ze_capture_begins(void);
+void fm_ze_capture_begun(const void *list, ze_result_t rc);
+/* Also of a list that is not recorded. */
+void fm_ze_capture_ended(const void *list);
+void fm_ze_captures_clear(void);
+
 /* In a queue with a closed gate, with what is ours. */
 static inline uint64_t fm_ze_backlog(const struct fm_ze_queue *q)
 {
