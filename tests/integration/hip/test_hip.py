@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Worker, check, eventually, main, need_cuda_shim, program, unsanitized
+from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, eventually, main, need_cuda_shim, program, unsanitized
 from hip_sets import ANSWERS, CASES, WAYS, hip_env
 
 WAYS = WAYS[::5] if SANITIZE else WAYS
@@ -240,6 +240,31 @@ def on_request(stack):
         check(("libfermata-hip.so" in run.stdout) == (there and not SANITIZE), f"asked {asked}: {run.stdout}")
 
 
+def preloads(stack):
+    """A shim for each API, in front of what the user has preloaded; each can be left out, and none comes twice."""
+    if SANITIZE:
+        raise Skip("a sanitized build gives programs of others no shim")
+    apis = {"FERMATA_CUDA": "cuda", "FERMATA_HIP": "hip", "FERMATA_LEVEL_ZERO": "ze"}
+    users = os.path.join(BUILD, "tests", "fakes", "hip", "libamdhip64.so.6")
+    fermata = world(stack, start=False)
+
+    def given(argv, **env):
+        run = subprocess.run(fermata.run_argv(argv), env={**fermata.env, **dict.fromkeys(apis, "1"), "LD_PRELOAD": users, **env},
+                             capture_output=True, text=True, timeout=60)
+        check(run.returncode == 0, run.stderr)
+        *shims, last = next(line for line in run.stdout.splitlines() if line.startswith("LD_PRELOAD="))[11:].split(":")
+        check(last == users, f"{argv} {env}: the user's own does not come last: {run.stdout}")
+        return sorted(os.path.basename(shim) for shim in shims)
+
+    def of(names):
+        return sorted(f"libfermata-{name}.so" for name in names)
+
+    check(given(["env"]) == of(apis.values()), "not each API has its shim")
+    check(given(fermata.run_argv(["env"])) == of(apis.values()), "a run in a run")
+    for out in apis:
+        check(given(["env"], **{out: "0"}) == of(name for api, name in apis.items() if api != out), f"without {out}")
+
+
 def doctor(stack):
     fermata = world(stack)
     found = fermata.cli("doctor", check_status=False).stdout
@@ -247,4 +272,4 @@ def doctor(stack):
 
 
 main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, full, long_graphs, *unsanitized(suspended, shared),
-     the_last_call, ends, look_ups, beside_cuda, locally, on_request, doctor)
+     the_last_call, ends, look_ups, beside_cuda, locally, on_request, preloads, doctor)
