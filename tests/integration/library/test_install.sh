@@ -33,7 +33,7 @@ grep -q "configure with -DCMAKE_INSTALL_PREFIX=$prefix" "$tmp/log" || fail "it d
 lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 [ -f "$prefix/include/fermata/fermata.h" ] || fail "no header"
 [ -f "$lib/fermata/libcuda.so.1" ] || fail "no stand-in for the driver"
-for api in cuda hip ze vpi; do
+for api in cuda hip ze vpi cudla; do
 	[ "$(realpath "$lib/fermata/preload/$(uname -m)/libfermata-$api.so")" = "$(realpath "$lib/libfermata-$api.so")" ] ||
 		fail "what LD_PRELOAD names does not lead to the shim for $api"
 done
@@ -186,6 +186,8 @@ shown=$(nm -D --defined-only "$lib/libfermata-hip.so" | sed -n 's/.* [TBDVWi] \(
 [ -z "$shown" ] || fail "HIP's shim shows $shown"
 shown=$(nm -D --defined-only "$lib/libfermata-ze.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v "$binding\|^ze[A-Z]\|^dlsym$\|^dlerror$" || true)
 [ -z "$shown" ] || fail "Level Zero's shim shows $shown"
+shown=$(nm -D --defined-only "$lib/libfermata-cudla.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cudla[A-Z]\|^dlsym$\|^dlerror$' || true)
+[ -z "$shown" ] || fail "cuDLA's shim shows $shown"
 shown=$(nm -D --defined-only "$lib/libfermata-vpi.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^vpi[A-Z]\|^dlsym$\|^dlerror$' || true)
 [ -z "$shown" ] || fail "VPI's shim shows $shown"
 

@@ -3,6 +3,7 @@
  * The calls that put something onto a stream. Each is counted before the driver's call (begin) and
  * after it (end); the driver's call is the program's own. order.h has what only orders work.
  */
+#include "api/cuda/foreign.h"
 #include "api/cuda/shim/graph/graph_guard.h"
 #include "api/cuda/shim/managed/managed.h"
 #include "api/cuda/shim/memory/memory.h"
@@ -481,4 +482,35 @@ fm_cu_result cuLaunchCooperativeKernelMultiDevice(
 	if (launches < n && atomic_load_explicit(&fm_cuda_rewrote, memory_order_relaxed))
 		return FM_CU_ERROR_INVALID_VALUE; /* more than there can be devices */
 	return launch_multi(launches == n ? p : given, launches, n, flags);
+}
+
+/* --- what other APIs put onto a stream --- */
+
+/* The last of the kinds of key_bytes(). */
+#define FOREIGN 1023u
+
+/* It waits like a copy: what it puts onto another engine must not stand behind a closed gate, since
+ * others of that engine would stand behind it. */
+EXPORT int fm_cuda_on_stream(
+	void *given, unsigned kind, const char *name, int (*call)(void *arg), void *arg)
+{
+	CUstream stream = fm_cuda_stream(given, false);
+	struct fm_cuda_queue *q = fm_cu_inside ? NULL : fm_cuda_find(stream);
+	struct launch l = {0};
+	int rc;
+
+	if (!fm_cu_inside && (!q || q == &fm_cuda_refused) &&
+		!(atomic_load(&fm_cu_captures) && fm_cuda_capturing(stream))) {
+		q = fm_cuda_first(stream, q, name);
+		if (!q)
+			fm_cuda_cover(stream);
+	}
+	if (q && q != &fm_cuda_refused)
+		l = begin(given, false, key_bytes(FOREIGN, (size_t)1 << kind % 64),
+			FM_CUDA_cuMemcpyAsync, NULL);
+	fm_cu_inside++;
+	rc = call(arg);
+	fm_cu_inside--;
+	end(l, false);
+	return rc;
 }
