@@ -135,13 +135,18 @@ struct fm_guardian_ops {
 	bool (*query)(void *hwq, uint64_t done, uint64_t passed, bool ask);
 	/* What was stopped in the middle goes on, beside the work for which it was stopped, on few
 	 * of the device's multiprocessors. pad_ready: makes that possible on k of them (0: not any
-	 * more), without the lock of the XQueue: 0; -EAGAIN, not just now; or another negative
-	 * errno, with *why, or NULL. pad: to be called for a hwqueue that is at rest, and then
+	 * more), without the lock of the XQueue: on how many it is possible now, which is k, or,
+	 * where `fewer' will do, less; -EAGAIN, not just now; or another negative errno, with *why,
+	 * or NULL. pad: to be called for a hwqueue that is at rest, and then
 	 * again and again while it may pad: -EINPROGRESS, it does; 0, it stands; -EBUSY, likewise,
 	 * because another hwqueue pads; -ESTALE, likewise, until pad_ready was called again;
 	 * -EALREADY, as interrupt says. interrupt and restore end it. Default: there is no such
 	 * thing. */
-	int (*pad_ready)(void *hwq, unsigned k, const char **why);
+	int (*pad_ready)(void *hwq, unsigned k, bool fewer, const char **why);
+	/* Makes what pad_ready would make for each number up to `most': to be called again while it
+	 * says -EAGAIN, when the program has time for it. 0: there is no more to be made. As
+	 * pad_ready. Default: there is nothing. */
+	int (*pad_ahead)(void *hwq, unsigned most);
 	int (*pad)(void *hwq, unsigned k);
 	/* How many multiprocessors there are in all, where such a thing was made; else 0. */
 	unsigned (*pad_of)(void *hwq);

@@ -80,8 +80,10 @@ struct fm_slot {
 	_Atomic uint32_t deepest, guard_us;
 	_Atomic uint32_t shares; /* enum fm_shares, as `contended`, but for this queue only */
 	/* On how many multiprocessors the queue may go on while its gate is FM_GATE_PADS; 0: on
-	 * none. A client makes that possible before it asks. */
-	_Atomic uint32_t pad;
+	 * none. A client makes that possible before it asks. pad_most: the daemon may change `pad'
+	 * by itself, up to this number (FM_PAD_AUTO), and fewer will do; 0: it does not. A daemon
+	 * that does not know of pad_most leaves it 0. */
+	_Atomic uint32_t pad, pad_most;
 
 	/* Written by the threads that submit. */
 	FM_LINE _Atomic uint64_t begun; /* commands whose launch has begun */

@@ -45,6 +45,7 @@ static void release_queue(struct queue *q)
 	atomic_store_explicit(&q->slot->deepest, 0, memory_order_release);
 	atomic_store_explicit(&q->slot->guard_us, 0, memory_order_release);
 	atomic_store_explicit(&q->slot->shares, FM_SHARES_NONE, memory_order_release);
+	atomic_store_explicit(&q->slot->pad_most, 0, memory_order_release);
 	atomic_store_explicit(&q->slot->pad, 0, memory_order_release);
 	gate_store(q, FM_GATE_OPEN);
 }

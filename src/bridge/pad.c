@@ -32,9 +32,11 @@ static void store(struct fm_bridge *b, struct ent *e)
 void pad_enter(struct fm_bridge *b, struct queue *q)
 {
 	uint32_t k = q->client->gates ? 0 : q->ent->pad_k;
+	uint32_t most = !q->client->gates && fm_pad_percent(q->ent->pad) ? PAD_MOST : 0;
 
-	if (CLAIM(q->slot->pad) == k)
+	if (CLAIM(q->slot->pad) == k && CLAIM(q->slot->pad_most) == most)
 		return;
+	atomic_store_explicit(&q->slot->pad_most, most, memory_order_release);
 	atomic_store_explicit(&q->slot->pad, k, memory_order_release);
 	client_dirty(b, q->client);
 }

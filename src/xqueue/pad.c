@@ -14,31 +14,72 @@
 
 #define NO_PAD UINT32_MAX /* has to be made again */
 
-uint64_t fm_xq_pad_prepare(struct fm_xq *q, uint64_t now)
+/* Is this a moment at which the device driver may wait for what the process has under way? At
+ * first only if that is nothing; then also if nothing more urgent is under way. */
+static bool is_calm(struct fm_xq *q, uint64_t now)
 {
-	uint32_t k = atomic_load_explicit(&q->slot->pad, memory_order_relaxed);
+	struct fm_xq_cold *x = q->cold;
+
+	if (!fm_xq_at_work(q))
+		return true;
+	if (!x->pad_ahead_since)
+		x->pad_ahead_since = now;
+	return now - x->pad_ahead_since >= FM_XQ_PAD_AHEAD && fm_xq_may_run(q);
+}
+
+/* A number that changes by itself is not to be waited for each time. */
+static uint64_t make_ahead(struct fm_xq *q, uint64_t now)
+{
+	uint32_t most = atomic_load_explicit(&q->slot->pad_most, memory_order_relaxed);
+	struct fm_xq_cold *x = q->cold;
+	bool calm;
+
+	if (most == x->pad_ahead || !q->ops->guardian.pad_ahead)
+		return FM_NEVER;
+	if (now < x->pad_ahead_again)
+		return x->pad_ahead_again;
+	calm = is_calm(q, now);
+	if (!calm || q->ops->guardian.pad_ahead(q->hwq, most) == -EAGAIN) {
+		x->pad_ahead_again = now + (calm ? FM_XQ_PAD_AGAIN : FM_XQ_PAD_CALM);
+		return x->pad_ahead_again;
+	}
+	x->pad_ahead = most;
+	x->pad_ahead_since = 0;
+	return FM_NEVER;
+}
+
+static uint64_t make_ready(struct fm_xq *q, uint32_t k, uint64_t now)
+{
+	bool fewer = atomic_load_explicit(&q->slot->pad_most, memory_order_relaxed);
 	struct fm_xq_cold *x = q->cold;
 	const char *why = NULL;
 	int rc;
 
-	if (!q->ops->guardian.pad_ready || q->level < FM_LEVEL_RUNNING || k == x->pad_k ||
-		q->closing)
-		return FM_NEVER;
 	/* What has just gone on may be stopped again soon. */
-	if (now < x->pad_again && (x->pad_k == NO_PAD || fm_xq_is_stopped(q)))
+	if (now < x->pad_again && (x->pad_told == NO_PAD || fm_xq_is_stopped(q)))
 		return x->pad_again;
-	rc = q->ops->guardian.pad_ready(q->hwq, k, &why);
+	rc = q->ops->guardian.pad_ready(q->hwq, k, fewer, &why);
 	if (rc == -EAGAIN) {
 		x->pad_again = now + FM_XQ_PAD_AGAIN;
 		return x->pad_again;
 	}
-	x->pad_k = k;
-	atomic_store(&x->pad_able, !rc && k);
+	x->pad_told = k;
+	x->pad_k = rc < 0 ? k : (uint32_t)rc;
+	atomic_store(&x->pad_able, rc > 0);
 	atomic_store(&q->slot->sms, q->ops->guardian.pad_of(q->hwq));
-	if (rc && why != x->pad_why)
+	if (rc < 0 && why != x->pad_why)
 		fm_client_count_left(q->client, "pad", why, 1);
-	x->pad_why = rc ? why : NULL;
+	x->pad_why = rc < 0 ? why : NULL;
 	return FM_NEVER;
+}
+
+uint64_t fm_xq_pad_prepare(struct fm_xq *q, uint64_t now)
+{
+	uint32_t k = atomic_load_explicit(&q->slot->pad, memory_order_relaxed);
+
+	if (!q->ops->guardian.pad_ready || q->level < FM_LEVEL_RUNNING || q->closing)
+		return FM_NEVER;
+	return k == q->cold->pad_told ? make_ahead(q, now) : make_ready(q, k, now);
 }
 
 /* In strict mode the gate word lies elsewhere, and nothing pads. Nor does a queue that is to take
@@ -141,7 +182,8 @@ uint64_t fm_xq_pad(struct fm_xq *q, uint64_t now)
 	if (rc == -EBUSY)
 		note_busy(q);
 	if (rc == -ESTALE && x->pad_k != NO_PAD) {
-		x->pad_k = NO_PAD;
+		x->pad_k = x->pad_told = NO_PAD;
+		x->pad_ahead = 0;
 		x->pad_again = now + FM_XQ_PAD_MADE;
 	}
 	if (rc != -EALREADY && !x->interrupted && fm_slot_pending(q->slot))

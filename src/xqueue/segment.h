@@ -70,8 +70,11 @@ struct fm_xq_cold {
 	bool stop_open;           /* which of them */
 	bool asked;               /* it was asked to stop, or to go on once more */
 	uint64_t shut_at;         /* when its gate was seen closed; 0: it is not */
-	/* pad.c. pad_k, pad_able, pad_again are the agent's: on how many multiprocessors it could
-	 * pad as last told, whether it can, and when it is tried again. */
+	/* pad.c. The agent's: on how many multiprocessors it was told to pad, and on how many it
+	 * could (pad_k), whether it can, and when it is tried again; the number up to which all is
+	 * made, since when that waits for a good moment, and when it is tried again. */
+	uint32_t pad_told, pad_ahead;
+	uint64_t pad_ahead_since, pad_ahead_again;
 	uint32_t domain;
 	_Atomic uint32_t pad_k;
 	_Atomic bool pad_able;

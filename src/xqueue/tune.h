@@ -158,6 +158,12 @@
 #define FM_XQ_PAD_MADE (100 * FM_MS)
 /* [time] What keeps a queue from padding just now is looked at again after this time. */
 #define FM_XQ_PAD_AGAIN (2 * FM_MS)
+/* [time] What a queue may need to pad is made ahead when its process has nothing under way, or
+ * after this time when nothing more urgent has. Longer: what always has work is without it for
+ * longer. */
+#define FM_XQ_PAD_AHEAD (100 * FM_MS)
+/* [time] Whether it has is looked at again after this time. */
+#define FM_XQ_PAD_CALM (10 * FM_MS)
 /* [time] A queue that goes on is looked at again after this time, if it was not known yet whether
  * it needs help. */
 #define FM_XQ_STUCK_LOOK (10 * FM_MS)

@@ -121,6 +121,7 @@ fm_cu_result cuGreenCtxCreate(
 	CUgreenCtx g;
 
 	usleep(GREEN_US);
+	FK_TRY(fk_fails(__func__));
 	FK_TRY(fk_enter());
 	rc = fk_device(green, dev);
 	if (!rc && (!desc || flags != CU_GREEN_DEFAULT_STREAM))

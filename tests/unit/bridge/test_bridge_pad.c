@@ -57,6 +57,7 @@ static void test_pads_beside_its_own_process(void **state)
 	struct world *w = *state;
 
 	two_in_one(w, 16);
+	assert_int_equal(atomic_load(&slot(&w->a, BATCH)->pad_most), 0);
 	assert_int_equal(atomic_load(&slot(&w->a, BATCH)->pad), 16);
 	assert_int_equal(atomic_load(&slot(&w->a, URGENT)->pad), 0);
 	works(w, &w->a, BATCH);
@@ -232,6 +233,9 @@ static void test_auto(void **state)
 	two_in_one(w, FM_PAD_AUTO);
 	k = &slot(&w->a, BATCH)->pad;
 	assert_int_equal(*k, 0);
+	/* How far it may go is told at once. */
+	assert_int_equal(atomic_load(&slot(&w->a, BATCH)->pad_most), 64);
+	assert_int_equal(atomic_load(&slot(&w->a, URGENT)->pad_most), 0);
 	works(w, &w->a, BATCH);
 	for (unsigned i = 0; i < 20; i++)
 		urgent_job(w, 20 * FM_MS);
@@ -242,6 +246,8 @@ static void test_auto(void **state)
 	for (unsigned i = 0; i < 20; i++)
 		urgent_job(w, *k > 16 ? 25 * FM_MS : 20 * FM_MS);
 	assert_int_equal(*k, 16);
+	assert_int_equal(hint_of(w, &w->a, BATCH, FM_HINT_PAD, 8), 0);
+	assert_int_equal(atomic_load(&slot(&w->a, BATCH)->pad_most), 0);
 }
 
 /* The urgent job under way when the batch comes says nothing of how long such jobs take. */

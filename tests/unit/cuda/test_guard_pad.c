@@ -12,8 +12,9 @@
 enum { CONTROL = 1, AGAIN, PAD }; /* streams of ours, in the order in which they are made */
 
 static struct {
-	unsigned greens; /* made */
-	int fails;       /* with this */
+	unsigned greens;   /* made */
+	int fails;         /* with this, */
+	unsigned fails_at; /* each of this size; 0: all */
 	_Atomic bool waits;
 	bool asks; /* as the queue's slot says */
 	unsigned padded, alone, passed;
@@ -21,7 +22,7 @@ static struct {
 
 static int make_green(CUcontext base, unsigned k, CUgreenCtx *green, unsigned *all)
 {
-	if (t.fails)
+	if (t.fails && (!t.fails_at || t.fails_at == k))
 		return t.fails;
 	while (atomic_load(&t.waits))
 		usleep(100);
@@ -34,10 +35,31 @@ static int make_green(CUcontext base, unsigned k, CUgreenCtx *green, unsigned *a
 static const char *prepare_once(unsigned k)
 {
 	const char *why = NULL;
-	int rc = ops->guardian.pad_ready(&p.q, k, &why);
+	int rc = ops->guardian.pad_ready(&p.q, k, false, &why);
 
-	assert_true(!rc == !why);
+	assert_true(why ? rc < 0 : rc == (int)k);
 	return why;
+}
+
+/* On how many, where fewer will do. */
+static unsigned prepare_fewer(unsigned k)
+{
+	const char *why = NULL;
+	int rc;
+
+	for (unsigned i = 0; (rc = ops->guardian.pad_ready(&p.q, k, true, &why)) == -EAGAIN; i++) {
+		assert_true(i < 100000);
+		usleep(100);
+	}
+	return rc < 0 ? 0 : (unsigned)rc;
+}
+
+static void make_ahead(unsigned most)
+{
+	for (unsigned i = 0; ops->guardian.pad_ahead(&p.q, most); i++) {
+		assert_true(i < 100000);
+		usleep(100);
+	}
 }
 
 /* A thread makes it meanwhile. */
@@ -707,6 +729,102 @@ static void test_the_driver_waits(void **state)
 	stop();
 }
 
+/* Each size is made once, whatever comes then, and none while something is stopped. */
+static void test_all_sizes_ahead(void **state)
+{
+	unsigned destroyed = dev.greens_destroyed;
+
+	begin(19);
+	assert_int_equal(t.greens, 1);
+	assert_true(fm_cu_stop_begin(p.q.guard->turnstile));
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(ops->guardian.pad_ahead(&p.q, 64), -EAGAIN);
+		usleep(100);
+	}
+	assert_int_equal(t.greens, 1);
+	fm_cu_stop_end(p.q.guard->turnstile);
+	make_ahead(64);
+	assert_int_equal(t.greens, 8);
+	make_ahead(64);
+	assert_null(prepare(64));
+	assert_int_equal(prepare_fewer(8), 8);
+	assert_int_equal(t.greens, 8);
+	assert_int_equal(fm_cu_pads(), 1);
+	fm_cu_pads_renew((CUcontext)8); /* of other multiprocessors then */
+	make_ahead(16);
+	assert_int_equal(t.greens, 10);
+	assert_int_equal(dev.greens_destroyed - destroyed, 8);
+	assert_null(prepare(K));
+	fm_cu_context_ends(p.q.cu, p.q.base);
+	assert_int_equal(dev.greens_destroyed - destroyed, 10);
+	/* Nothing keeps the context from its end now. */
+	make_ahead(64);
+	assert_string_equal(prepare(K), "the driver fails");
+	assert_int_equal(t.greens, 10);
+	fm_cu_context_stays(p.q.base); /* it was refused for another reason */
+	assert_null(prepare(K));
+	assert_int_equal(t.greens, 11);
+	fm_cu_context_ends(p.q.cu, p.q.base);
+	assert_int_equal(dev.greens_destroyed - destroyed, 11);
+	finish();
+	stop();
+	assert_int_equal(fm_cu_pads(), 0);
+}
+
+/* The agent goes on while the driver waits, and what comes meanwhile is made then. */
+static void test_waits_ahead(void **state)
+{
+	begin(20);
+	atomic_store(&t.waits, true);
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(ops->guardian.pad_ahead(&p.q, 24), -EAGAIN);
+		assert_string_equal(prepare_once(24), "not ready yet");
+		usleep(1000);
+	}
+	assert_int_equal(t.greens, 1);
+	atomic_store(&t.waits, false);
+	assert_null(prepare(24));
+	make_ahead(24);
+	assert_int_equal(t.greens, 3);
+	finish();
+	stop();
+}
+
+/* A size of which there can be none: the others serve. */
+static void test_the_others_serve(void **state)
+{
+	begin(21);
+	t.fails = -EIO;
+	t.fails_at = 32;
+	make_ahead(64);
+	assert_int_equal(t.greens, 7);
+	assert_int_equal(prepare_fewer(32), 24);
+	assert_int_equal(prepare_fewer(40), 40);
+	assert_string_equal(prepare(32), "the driver fails");
+	assert_int_equal(t.greens, 7);
+	finish();
+	stop();
+	/* A smaller device has none of the larger sizes, which are not asked for one by one. */
+	begin(22);
+	t.fails = -ENOSPC;
+	t.fails_at = 24;
+	make_ahead(64);
+	assert_int_equal(t.greens, 2);
+	assert_int_equal(prepare_fewer(64), 16);
+	finish();
+	stop();
+	/* There are none at all. */
+	begin(23);
+	t.fails = -EOPNOTSUPP;
+	t.fails_at = 0;
+	make_ahead(64);
+	assert_int_equal(t.greens, 1);
+	assert_int_equal(prepare_fewer(8), 0);
+	assert_int_equal(prepare_fewer(64), 16);
+	finish();
+	stop();
+}
+
 /* One queue at a time. */
 static void test_one_at_a_time(void **state)
 {
@@ -841,6 +959,9 @@ int main(void)
 		cmocka_unit_test(test_fails_open),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_the_driver_waits),
+		cmocka_unit_test(test_all_sizes_ahead),
+		cmocka_unit_test(test_waits_ahead),
+		cmocka_unit_test(test_the_others_serve),
 		cmocka_unit_test(test_one_at_a_time),
 		cmocka_unit_test(test_what_is_anothers_stays),
 		cmocka_unit_test(test_is_made_of_what_is_left),

@@ -12,6 +12,9 @@ static struct {
 	_Atomic int rc;                       /* what pad() returns */
 	_Atomic unsigned stops, made, k;      /* told to stop; made how often, and for how many */
 	_Atomic unsigned pads, tries, padded; /* steps; asked to make it; the last step's number */
+	_Atomic unsigned aheads, most,
+		most_made;  /* asked to make all up to most; what can be made */
+	_Atomic bool fewer; /* as it was asked last */
 } t;
 
 static int interrupt(void *hwq)
@@ -27,7 +30,7 @@ static int restore(void *hwq)
 	return 0;
 }
 
-static int pad_ready(void *hwq, unsigned k, const char **why)
+static int pad_ready(void *hwq, unsigned k, bool fewer, const char **why)
 {
 	t.tries++;
 	*why = NULL;
@@ -35,7 +38,14 @@ static int pad_ready(void *hwq, unsigned k, const char **why)
 		return -EAGAIN;
 	t.made++;
 	t.k = k;
-	return 0;
+	t.fewer = fewer;
+	return (int)(fewer && t.most_made && k > t.most_made ? t.most_made : k);
+}
+
+static int pad_ahead(void *hwq, unsigned most)
+{
+	t.most = most;
+	return ++t.aheads < 4 ? -EAGAIN : 0;
 }
 
 static int pad(void *hwq, unsigned k)
@@ -67,6 +77,7 @@ static struct fm_xq *at_rest(void)
 	ops.stop.interrupt = interrupt;
 	ops.stop.restore = restore;
 	ops.guardian.pad_ready = pad_ready;
+	ops.guardian.pad_ahead = pad_ahead;
 	ops.guardian.pad = pad;
 	ops.guardian.pad_of = pad_of;
 	t.rc = -EINPROGRESS;
@@ -134,6 +145,62 @@ static void test_not_on_more_than_it_may(void **state)
 	over(q);
 }
 
+static void tell_most(struct fm_xq *q, unsigned most)
+{
+	atomic_store(&q->slot->pad_most, most);
+	fm_client_wake(q->client);
+}
+
+/* Where the number changes by itself, all is made ahead, once: not while its gate is closed, and it
+ * has work. */
+static void test_made_ahead(void **state)
+{
+	struct fm_xq *q = at_rest();
+
+	tell_most(q, 8 * K);
+	for (uint64_t until = fm_now() + 2 * FM_XQ_PAD_AHEAD; fm_now() < until; usleep(500))
+		fm_client_wake(q->client);
+	assert_int_equal(t.aheads, 0);
+	set_gate(q, FM_GATE_OPEN);
+	w.pause = false;
+	wait_all(q);
+	tell_most(q, 8 * K);
+	eventually(t.aheads == 4);
+	assert_int_equal(t.most, 8 * K);
+	for (unsigned i = 0; i < 20; i++) {
+		fm_client_wake(q->client);
+		usleep(500);
+	}
+	assert_int_equal(t.aheads, 4);
+	assert_int_equal(t.made, 1);
+	over(q);
+}
+
+/* It pads on fewer, if that will do. */
+static void test_fewer_will_do(void **state)
+{
+	struct fm_xq *q = at_rest();
+
+	assert_false(t.fewer);
+	set_gate(q, FM_GATE_OPEN);
+	w.pause = false;
+	wait_all(q);
+	t.most_made = K + 8;
+	tell_most(q, 4 * K);
+	tell_pad(q, 3 * K);
+	eventually(t.made == 2 && q->cold->pad_able);
+	assert_true(t.fewer);
+	pause_device();
+	launch(q, 9);
+	set_gate(q, FM_GATE_CLOSED);
+	eventually(atomic_load(&q->slot->asks_pad));
+	set_gate(q, FM_GATE_PADS);
+	eventually(t.pads > 0);
+	assert_int_equal(t.padded, K + 8);
+	assert_int_equal(atomic_load(&q->slot->padding), K + 8);
+	over(q);
+}
+
 static uint64_t counted(const char *name)
 {
 	struct fm_call call;
@@ -197,6 +264,8 @@ static void test_says_that_it_does_not_ask(void **state)
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_pads),
 	cmocka_unit_test(test_not_on_more_than_it_may),
+	cmocka_unit_test(test_made_ahead),
+	cmocka_unit_test(test_fewer_will_do),
 	cmocka_unit_test(test_another_pads),
 	cmocka_unit_test(test_is_made_again),
 	cmocka_unit_test(test_says_that_it_does_not_ask),

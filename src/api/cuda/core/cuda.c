@@ -514,6 +514,11 @@ void fm_cu_context_ends(const struct fm_cu_driver *cu, CUcontext ctx)
 	fm_cu_pads_end(cu, ctx);
 }
 
+void fm_cu_context_stays(CUcontext ctx)
+{
+	fm_cu_pads_stay(ctx);
+}
+
 static bool blocked(void *hwq)
 {
 	const struct fm_cu_queue *q = hwq;
@@ -557,6 +562,7 @@ const struct fm_hw_ops fm_cu_ops = {
 		.stopped = fm_cu_stopped,
 		.query = fm_cu_query,
 		.pad_ready = fm_cu_pad_prepare,
+		.pad_ahead = fm_cu_pad_ahead,
 		.pad = fm_cu_pad,
 		.pad_of = fm_cu_pad_all,
 		.blocked = blocked,

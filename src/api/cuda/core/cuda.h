@@ -154,8 +154,9 @@ void fm_cu_queue_words(struct fm_cu_queue *q, void *map, size_t size);
 
 /* The context is about to end, and nothing of it is held or stopped. */
 void fm_cu_context_ends(const struct fm_cu_driver *cu, CUcontext ctx);
-/* The driver has ended the context. */
+/* The driver has ended the context; it has refused to. */
 void fm_cu_context_gone(CUcontext ctx);
+void fm_cu_context_stays(CUcontext ctx);
 
 /* In the child after a fork, which has no context of its parent's: all locks are free and all state
  * is empty. */

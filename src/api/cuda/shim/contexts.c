@@ -205,6 +205,8 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 		fm_cu_context_gone(ctx);
 		fm_cuda_first_forget();
 	}
+	if (rc != FM_CU_SUCCESS && ctx)
+		fm_cu_context_stays(ctx);
 	if (rc == FM_CU_SUCCESS && ctx && atomic_load(&fm_cu_captures))
 		fm_cuda_captures_gone(ctx);
 	if (rc == FM_CU_SUCCESS)

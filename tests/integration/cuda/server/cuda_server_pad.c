@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The batch's stream goes on beside the urgent one, for which it was stopped. */
+#include "../../../fakes/cuda/fake_cuda.h"
 #include "cuda_server.h"
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sys/wait.h>
 
@@ -391,6 +393,104 @@ static void takes_turns(void)
 	MUST(getchar() != EOF);
 }
 
+/* --- auto: each size is made once, ahead --- */
+
+#define SIZES 8u
+
+static fake_cuda_counted_fn *greens; /* the driver's calls to make one */
+
+/* The nth of them fails. */
+static void count_greens(unsigned nth)
+{
+	fake_cuda_fail_fn *fail;
+
+	*(void **)&fail = dlsym(driver_handle(), "fake_cuda_fail");
+	*(void **)&greens = dlsym(driver_handle(), "fake_cuda_counted");
+	MUST(fail && greens);
+	fail("cuGreenCtxCreate", nth, 2);
+}
+
+static void *keep_batch(void *over)
+{
+	unsigned *kernels = over;
+
+	CU(cuCtxSetCurrent(c.ctx));
+	while (greens() < SIZES) {
+		work(batch, out[1], 2);
+		*kernels += 2;
+		usleep(300);
+	}
+	return NULL;
+}
+
+/* What has ended in the pad stays stopped until the batch has something to do again. */
+static void reset(unsigned kernels)
+{
+	CUdevice dev;
+
+	work(batch, out[1], 1);
+	CU(cuStreamSynchronize(batch));
+	MUST(batch_has_run(kernels + 1));
+	CU(cuCtxGetDevice(&dev));
+	CU(cuDevicePrimaryCtxReset_v2(dev));
+}
+
+/* Whatever number is chosen then, the driver makes none any more; and the context can be reset,
+ * which it could not if one of them were left. */
+static void all_are_made(unsigned kernels, unsigned sizes)
+{
+	for (unsigned jobs = 0; jobs < 60; jobs++) {
+		work(batch, out[1], 3);
+		kernels += 3;
+		work(urgent, out[0], 2);
+		CU(cuStreamSynchronize(urgent));
+		MUST(words[0][0] == after(1 + 2 * (jobs + 1)));
+	}
+	CU(cuStreamSynchronize(batch));
+	MUST(batch_has_run(kernels));
+	MUST(greens() == sizes);
+	reset(kernels);
+}
+
+static void ahead(void)
+{
+	count_greens(0);
+	bind_padding(FM_PAD_AUTO);
+	EVENTUALLY(greens() >= SIZES);
+	all_are_made(0, SIZES);
+}
+
+/* One fails: the others serve. */
+static void ahead_fails(void)
+{
+	count_greens(3);
+	bind_padding(FM_PAD_AUTO);
+	EVENTUALLY(greens() >= SIZES);
+	all_are_made(0, SIZES);
+}
+
+/* The batch always has work, so there is never a moment without. */
+static void ahead_busy(void)
+{
+	unsigned kernels = 0;
+	pthread_t t;
+
+	count_greens(0);
+	bind_padding(FM_PAD_AUTO);
+	MUST(!pthread_create(&t, NULL, keep_batch, &kernels));
+	MUST(!pthread_join(t, NULL));
+	all_are_made(kernels, SIZES);
+}
+
+/* The context ends while they are made. */
+static void ahead_ends(void)
+{
+	count_greens(0);
+	bind_padding(FM_PAD_AUTO);
+	EVENTUALLY(greens() >= 2);
+	reset(0);
+}
+
 /* Waits for a line then. */
 static void says(const char *line)
 {
@@ -457,6 +557,10 @@ int main(int argc, char **argv)
 		{"stays", stays},
 		{"stays-beside", stays_beside},
 		{"takes-turns", takes_turns},
+		{"ahead", ahead},
+		{"ahead-fails", ahead_fails},
+		{"ahead-busy", ahead_busy},
+		{"ahead-ends", ahead_ends},
 		{"waits", waits},
 		{"waits-long", waits_long},
 		{"elsewhere", elsewhere},

@@ -13,6 +13,8 @@ from harness import BUILD, PATIENCE, Fermata, Program, check, cuda_env, eventual
 IMAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "data", "guard", "all.fatbin")
 CASES = ("pads", "tells-room", "moves", "never", "stands-at-waits", "suspended", "urgent-suspended", "destroyed", "context-ends", "gives-way-to-calls", "forks", "sizes")
 
+AHEAD = ("ahead", "ahead-fails", "ahead-busy", "ahead-ends")
+
 
 def environment(**more):
     env = {k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}
@@ -202,6 +204,18 @@ def by_itself(stack):
     ends(p)
 
 
+def ahead(stack):
+    """auto: what each number needs is made once, when nothing is under way or nothing urgent is; in a process of its own, and
+    by a daemon."""
+    need_cuda_shim()
+    for case in AHEAD:
+        run(case, environment())
+    fermata = world(stack)
+    for case in AHEAD:
+        r = subprocess.run(server(case), env=fermata.env, capture_output=True, text=True, timeout=PATIENCE)
+        check(r.returncode == 0, f"{case} by a daemon: status {r.returncode}: {r.stdout}{r.stderr}")
+
+
 def probe(stack):
     """That of tests/gpu/test_pad.py, in small."""
     need_cuda_shim()
@@ -212,7 +226,7 @@ def probe(stack):
         check(r.returncode == 0 and len(r.stdout.split()) == 7, f"{row}: {r.returncode} {r.stdout}{r.stderr}")
 
 
-TESTS = (own_process, elsewhere, shown, not_any_more, counted, apart, killed, refused, no_daemon_any_more, strict, by_itself, probe)
+TESTS = (own_process, elsewhere, shown, not_any_more, counted, apart, killed, refused, no_daemon_any_more, strict, by_itself, ahead, probe)
 
 if __name__ == "__main__":
     main(*TESTS)

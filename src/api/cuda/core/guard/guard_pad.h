@@ -44,15 +44,20 @@ enum fm_cu_pad_why {
 };
 extern const char *const fm_cu_pad_whys[FM_CU_PAD_WHYS];
 
-/* Is there a pad of the queue's context, with k multiprocessors (0: none)? If not, a thread begins
- * to make it, and the answer is FM_CU_PAD_LATER until that has ended. The agent alone calls it,
- * without the lock of the queue. */
-enum fm_cu_pad_why fm_cu_pad_ready(struct fm_cu_queue *q, unsigned k);
+/* Is there a pad of the queue's context, with *k multiprocessors (0: none)? If not, a thread begins
+ * to make it, and the answer is FM_CU_PAD_LATER until that has ended. fewer: where *k cannot be, it
+ * becomes the next smaller number whose green context is there. The agent alone calls it, without
+ * the lock of the queue. */
+enum fm_cu_pad_why fm_cu_pad_ready(struct fm_cu_queue *q, unsigned *k, bool fewer);
 /* Takes the pad of k multiprocessors for the guard, which has none. */
 enum fm_cu_pad_why fm_cu_pad_take(struct fm_cu_guard *g, unsigned k);
 /* The guard's pad, if it has one, is free for others. */
 void fm_cu_pad_put(struct fm_cu_guard *g);
 CUstream fm_cu_pad_stream(const struct fm_cu_pad *p);
+/* It did not take a launch, and is not used with this size again. */
+void fm_cu_pad_spoil(struct fm_cu_pad *p);
+/* Have others its multiprocessors by now? */
+bool fm_cu_pad_is_stale(const struct fm_cu_pad *p);
 /* How many channels pads need. */
 unsigned fm_cu_pads(void);
 /* How many multiprocessors the device has, for a context that has a pad; else 0. */
@@ -63,8 +68,10 @@ void fm_cu_pads_renew(CUcontext ctx);
 /* The context ends, or has ended; in the child after a fork. */
 void fm_cu_pads_forget(CUcontext ctx);
 /* The context is about to end, which a driver refuses while it has green contexts. Its gates are
- * open, and nothing of it is stopped. */
+ * open, and nothing of it is stopped. No more are made until it is forgotten. */
 void fm_cu_pads_end(const struct fm_cu_driver *cu, CUcontext ctx);
+/* It has not ended. */
+void fm_cu_pads_stay(CUcontext ctx);
 /* Is a thread of ours in the driver for that context? It waits for what the context has to do, and
  * launches wait for it. */
 bool fm_cu_pads_making(CUcontext ctx);
@@ -93,6 +100,7 @@ bool fm_cu_guard_heavy(struct fm_cu_guard *g);
 bool fm_cu_guard_numbered(const struct fm_cu_guard *g);
 
 /* Operations of level 3 (hwqueue.h). */
-int fm_cu_pad_prepare(void *hwq, unsigned k, const char **why);
+int fm_cu_pad_prepare(void *hwq, unsigned k, bool fewer, const char **why);
+int fm_cu_pad_ahead(void *hwq, unsigned most);
 int fm_cu_pad(void *hwq, unsigned k);
 unsigned fm_cu_pad_all(void *hwq);
