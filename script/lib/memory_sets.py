@@ -45,7 +45,7 @@ VARIANTS = {
     "one-way": ("jit", {}, {"FERMATA_MEMORY_PIPELINE": "0", "FERMATA_MEMORY_KEEP": "0"}, {"keep": "no"}, {"link-both": None},
                 "FERMATA_MEMORY_PIPELINE"),
     "allocation": ("jit", {}, {"FERMATA_MEMORY_TEMPLATES": "0"}, {}, {}, "FERMATA_MEMORY_TEMPLATES"),
-    "early": ("jit", {}, {"FERMATA_MEMORY_EARLY": "1"}, {}, {}, "FERMATA_MEMORY_EARLY"),
+    "early": ("jit", {}, {"FERMATA_MEMORY_EARLY": "1"}, {"early": "yes"}, {}, "FERMATA_MEMORY_EARLY"),
 }
 
 

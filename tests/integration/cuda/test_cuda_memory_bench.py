@@ -87,6 +87,17 @@ def predictions(_):
     check(len(found) == 4 and float(found["D150   jit"]) > float(found["D150   whole"]), said)
 
 
+def early_start_is_predicted_as_such(stack):
+    """Its scenario alone begins early, and what is said of it is not what is said of `jit`."""
+    out = stack.enter_context(tempfile.TemporaryDirectory())
+    said = bench(os.environ, "--gib", "16", "--predict", "--variants", "jit,early", "--out", out, BUILD, "D150")
+    found = dict(re.findall(r"^D150 +(\w+) +predicted ([\d.]+) %", said, re.M))
+    check(len(found) == 2 and found["early"] != found["jit"], said)
+    for variant, early in (("jit", False), ("early", True)):
+        with open(os.path.join(out, f"D150-{variant}.ini"), encoding="ascii") as f:
+            check(("early = yes\n" in f.read()) == early, variant)
+
+
 def nothing_is_measured(stack):
     """Without what a row needs that is no success."""
     dir_ = stack.enter_context(tempfile.TemporaryDirectory())
@@ -108,4 +119,4 @@ def bad_input(_):
 
 
 if __name__ == "__main__":
-    main(*unsanitized(rows, rows_where_little_fits, sets, predictions), nothing_is_measured, bad_input)
+    main(*unsanitized(rows, rows_where_little_fits, sets, predictions, early_start_is_predicted_as_such), nothing_is_measured, bad_input)
