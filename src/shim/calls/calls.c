@@ -17,28 +17,38 @@ static void *loaded(struct fm_calls_library *l)
 	return h;
 }
 
-static void *library_of(const char *symbol)
+/* The next library from *i on that may have the symbol, and is loaded. */
+static void *next_library(const char *symbol, size_t *i)
 {
-	for (size_t i = 0; i < fm_calls.n_libraries; i++) {
-		struct fm_calls_library *l = &fm_calls.libraries[i];
+	while (*i < fm_calls.n_libraries) {
+		struct fm_calls_library *l = &fm_calls.libraries[(*i)++];
+		void *h = strncmp(symbol, l->prefix, strlen(l->prefix)) ? NULL : loaded(l);
 
-		if (!strncmp(symbol, l->prefix, strlen(l->prefix)))
-			return loaded(l);
+		if (h)
+			return h;
 	}
 	return NULL;
 }
 
 void *fm_look_up_own(const char *symbol)
 {
-	void *h = library_of(symbol);
+	size_t i = 0;
+	void *h = next_library(symbol, &i), *fn;
 
 	/* A library by another name to which the program is linked comes behind us. */
-	return fm_look_up_next(h ? h : RTLD_NEXT, symbol);
+	if (!h || !fm_calls.several)
+		return fm_look_up_next(h ? h : RTLD_NEXT, symbol);
+	for (; h; h = next_library(symbol, &i)) {
+		fn = fm_look_up_next(h, symbol);
+		if (fn)
+			return fn;
+	}
+	return fm_look_up_next(RTLD_NEXT, symbol);
 }
 
 bool fm_look_up_loaded(const char *symbol)
 {
-	return library_of(symbol);
+	return next_library(symbol, &(size_t){0});
 }
 
 bool fm_look_up_stood_in(const char *symbol)
@@ -67,11 +77,13 @@ size_t fm_calls_find(const char *symbol)
 
 void *fm_calls_use(size_t call, void *fn)
 {
-	void *none = NULL;
+	void *was = NULL;
 
-	if (fn != fm_calls.calls[call].wrapper)
-		atomic_compare_exchange_strong(&fm_calls_next[call], &none, fn);
-	return fm_calls.calls[call].wrapper;
+	if (fn == fm_calls.calls[call].wrapper ||
+		atomic_compare_exchange_strong(&fm_calls_next[call], &was, fn) || was == fn ||
+		!fm_calls.several)
+		return fm_calls.calls[call].wrapper;
+	return fn;
 }
 
 void *fm_look_up_answer(struct fm_look_up *l)

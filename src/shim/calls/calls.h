@@ -30,7 +30,7 @@ struct fm_calls_call {
 /* A library of the API. It is used under the first of its names by which the program has loaded it;
  * we never load it, and from then on it stays loaded. */
 struct fm_calls_library {
-	const char *prefix;       /* of its symbols; "": of any. The first that fits is taken */
+	const char *prefix;       /* of its symbols; "": of any */
 	const char *const *names; /* NULL ends them */
 	_Atomic(void *) handle;
 };
@@ -46,6 +46,10 @@ struct fm_calls {
 	const struct fm_calls_call *calls;
 	const struct fm_calls_own *own;
 	size_t n_libraries, n, n_own;
+	/* Of the libraries that may have a symbol the first one that is loaded is asked. Or each of
+	 * them, if there are several: then the functions of that name in two of them are two, and
+	 * a program that asks for both gets the second as it is. */
+	bool several;
 	/* Called in the place of a function that nobody has; it returns the API's error. */
 	void *not_there;
 	void *driver;
@@ -79,5 +83,5 @@ void fm_calls_fork_child(void);
 /* The number of the call with that symbol; fm_calls.n: there is none. */
 size_t fm_calls_find(const char *symbol);
 /* The program is given the function fn for the call: it gets ours, behind which fn stands if none
- * did. */
+ * did; or fn, if it is another library's. */
 void *fm_calls_use(size_t call, void *fn);
