@@ -11,7 +11,7 @@
 #define TYPE(type, name) #type
 
 static const struct {
-	const char *row, *type[16];
+	const char *row, *type[20];
 } rows[] = {
 #define ON_other(kind, symbol, per_thread, name, since, note, params, ...)                       \
 	{#kind "\t" #symbol "\t" #name "\t" #per_thread "\t" #since "\t" note "\t" #__VA_ARGS__, \
@@ -23,7 +23,8 @@ int main(void)
 {
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		fputs(rows[i].row, stdout);
-		for (size_t k = 0; k < 16 && rows[i].type[k]; k++)
+		for (size_t k = 0;
+			k < sizeof(rows[i].type) / sizeof(*rows[i].type) && rows[i].type[k]; k++)
 			printf("\t%s", rows[i].type[k]);
 		putchar('\n');
 	}

@@ -17,7 +17,7 @@
  *   KIND      what the shim has to do with it, below; the facts are what that needs to know:
  *             expressions of the parameters, or words. The head of each table explains its own
  *   note      for the page, where the kind alone does not say what the shim does; or ""
- *   (type, name)...  a pair for each parameter, at most 16; (void, ) if there are none. A function
+ *   (type, name)...  a pair for each parameter, at most 20; (void, ) if there are none. A function
  *             or an array needs a typedef. A macro may stand for several pairs.
  *
  * For example, a copy that is a command of the queue `stream`; and a function written by hand:
@@ -126,9 +126,12 @@
 
 #define CALL_JOIN(a, b)  CALL_JOIN_(a, b)
 #define CALL_JOIN_(a, b) a##b
-#define CALL_COUNT(...) \
-	CALL_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1)
-#define CALL_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, n, ...) n
+#define CALL_COUNT(...)                                                                           \
+	CALL_COUNT_(__VA_ARGS__, 20, 19, 18, 17, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, \
+		2, 1)
+#define CALL_COUNT_(_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12, _13, _14, _15, _16, _17, \
+	_18, _19, _20, n, ...)                                                                  \
+	n
 
 #define CALL_EACH_PAIR(f, ...)  CALL_JOIN(CALL_EACH_, CALL_COUNT(__VA_ARGS__))(f, __VA_ARGS__)
 #define CALL_EACH_1(f, a)       f a
@@ -147,3 +150,7 @@
 #define CALL_EACH_14(f, a, ...) f a, CALL_EACH_13(f, __VA_ARGS__)
 #define CALL_EACH_15(f, a, ...) f a, CALL_EACH_14(f, __VA_ARGS__)
 #define CALL_EACH_16(f, a, ...) f a, CALL_EACH_15(f, __VA_ARGS__)
+#define CALL_EACH_17(f, a, ...) f a, CALL_EACH_16(f, __VA_ARGS__)
+#define CALL_EACH_18(f, a, ...) f a, CALL_EACH_17(f, __VA_ARGS__)
+#define CALL_EACH_19(f, a, ...) f a, CALL_EACH_18(f, __VA_ARGS__)
+#define CALL_EACH_20(f, a, ...) f a, CALL_EACH_19(f, __VA_ARGS__)

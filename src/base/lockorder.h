@@ -65,6 +65,7 @@
 	X(CU_ARENA, "lock of struct fm_cu_arena")                                   \
 	X(CU_SLICE, "rm.lock of api/cuda/core/timeslice.c")                         \
 	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")                    \
+	X(ACL_CAPTURE, "capture_lock of api/acl/shim/streams.c")                    \
 	X(HIP_TRIAL, "holds.lock of api/hip/core/gate.c")                           \
 	X(HIP_WORDS, "words.lock of api/hip/core/gate.c")                           \
 	X(ZE_GATE, "gate of struct fm_ze_hwq")                                      \
@@ -75,6 +76,7 @@
 	X(XQ_GATES, "gates of struct fm_xq_cold")                                   \
 	X(WATCH, "watch.lock of api/watch.c")                                       \
 	X(VPI_QUEUE, "lock of struct fm_vpi_queue")                                 \
+	X(ACL_QUEUE, "lock of struct fm_acl_queue")                                 \
 	X(SOFT_LOAD, "lock of api/soft/tool/load.c")                                \
 	X(SOFT_DEVICE, "lock of struct fm_simdev")                                  \
 	X(ACCOUNT, "ask of struct fm_client_memory")                                \

@@ -9,7 +9,7 @@
  * long; each round must note the same as the first.
  */
 #pragma once
-#if !defined CUDA_NO_LINK && !defined CONFORM_HIP
+#if !defined CUDA_NO_LINK && !defined CONFORM_HIP && !defined CONFORM_ACL
 #define CU_EXPORT __attribute__((weak)) extern
 #endif
 #include "../../cuda.h"
@@ -89,6 +89,8 @@ static inline uint64_t now_ns(void)
 
 #ifdef CONFORM_HIP
 #include "../hip/hip_conform.h"
+#elif defined CONFORM_ACL
+#include "../acl/acl_conform.h"
 #else
 #ifdef CU_EXPORT
 static inline void load_linked(bool ptds)

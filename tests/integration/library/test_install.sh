@@ -33,7 +33,7 @@ grep -q "configure with -DCMAKE_INSTALL_PREFIX=$prefix" "$tmp/log" || fail "it d
 lib=$(dirname "$(find "$prefix" -name libfermata.so)")
 [ -f "$prefix/include/fermata/fermata.h" ] || fail "no header"
 [ -f "$lib/fermata/libcuda.so.1" ] || fail "no stand-in for the driver"
-for api in cuda hip ze vpi cudla; do
+for api in cuda hip ze acl vpi cudla; do
 	[ "$(realpath "$lib/fermata/preload/$(uname -m)/libfermata-$api.so")" = "$(realpath "$lib/libfermata-$api.so")" ] ||
 		fail "what LD_PRELOAD names does not lead to the shim for $api"
 done

@@ -102,7 +102,7 @@ def with_sanitizer_inside(stack):
     need("clang")
     need_cuda_shim()
     hello = built(stack, HELLO, "clang", "-fsanitize=memory")
-    for more in {}, {"FERMATA_HIP": "1"}, {"FERMATA_HIP": "1", "FERMATA_LEVEL_ZERO": "1"}:
+    for more in {}, {"FERMATA_HIP": "1"}, {"FERMATA_HIP": "1", "FERMATA_LEVEL_ZERO": "1", "FERMATA_ACL": "1"}:
         env = environment(FERMATA_CUDA="1", **more)
         if subprocess.run([hello], env=env, capture_output=True, check=False).returncode != 7:
             raise Skip("MemorySanitizer does not work here")

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * AscendCL's shim and its hwqueues (level 1), within the module.
+ *
+ * Owns: an XQueue for each stream that the program launches on, and one for each thread that makes
+ * calls without a stream, in each context; the sets of streams that are being captured, and of
+ * those that are no queues.
+ * Locks: the lock of the engine's map (shim/queues.h); capture_lock in streams.c, taken under an
+ * XQueue's lock and held while an event of ours is put into a stream; `lock` of a queue, under
+ * that, over our calls for it. Threads: the program's; the agent and the watcher (api/watch.h),
+ * which call the library in the queue's context.
+ */
+#pragma once
+#include "api/acl/core/core.h"
+#include "api/acl/core/tune.h"
+#include "api/watch.h"
+#include "shim/calls/calls.h"
+#include "shim/queues.h"
+#include <pthread.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum fm_acl_id {
+#define ON_other(kind, symbol, ...) FM_ACL_##symbol,
+#include "api/acl/calls.def"
+	FM_ACL_CALLS
+};
+
+#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
+	EXPORT aclError symbol CALL_PARAMS(params);
+#include "api/acl/calls.def"
+
+/* Calls the library's function with the parameters of this row. */
+#define NEXT(symbol, params) FM_CALLS_NEXT(aclError, FM_ACL_##symbol, params)
+
+/* The functions that we call ourselves. NULL: no library is loaded, or it lacks some that even
+ * level 1 needs. */
+static inline const struct fm_acl_driver *fm_acl_driver(void)
+{
+	return fm_calls_driver();
+}
+
+/* The library may call our functions as part of another call, and so may we: such a call is not
+ * counted. */
+extern __thread unsigned fm_acl_inside __attribute__((tls_model("initial-exec")));
+/* This thread is about to launch on a stream that is not captured. */
+extern __thread bool fm_acl_launches __attribute__((tls_model("initial-exec")));
+
+/* --- streams.c --- */
+
+struct fm_acl_queue {
+	FM_SHIM_ENTRY;
+	struct fm_watched watch;
+	const struct fm_acl_driver *acl;
+	aclrtContext context;
+	aclrtStream stream;
+	int32_t device;
+	pthread_mutex_t lock; /* over calls for it, so that its end can wait for them */
+	bool gone, left;      /* under it: no event is put there; none is asked for or destroyed */
+	_Atomic unsigned under_way; /* events */
+
+	/* orders: calls of the program's that only order. ours: events. idle_at: so many of the
+	 * program's commands and orders are finished, as the library has said; ours_at: so many
+	 * events were there then. */
+	_Atomic uint64_t orders, ours, idle_at, ours_at;
+};
+
+/* The queue for a command, made at the first one. NULL: the call is not scheduled. */
+struct fm_acl_queue *fm_acl_queue(aclrtStream stream, const char *call);
+/* NULL: there is none. */
+struct fm_acl_queue *fm_acl_find(aclrtStream stream);
+
+/* How far a queue had come before a call that waits for it. By key, because the queue may be gone
+ * afterwards. */
+struct fm_acl_mark {
+	uintptr_t key;
+	uint64_t generation, mark;
+	uint64_t all, ours; /* with what only orders; events of ours */
+};
+static inline struct fm_acl_mark fm_acl_mark(struct fm_acl_queue *q)
+{
+	uint64_t mark = fm_xq_mark(q->xq);
+
+	return (struct fm_acl_mark){
+		q->key, q->generation, mark, mark + atomic_load(&q->orders), atomic_load(&q->ours)};
+}
+/* The library has said that everything before the mark is finished. */
+void fm_acl_finished(struct fm_acl_queue *q, const struct fm_acl_mark *m, uint64_t since);
+/* The library has said so, and the program has put nothing there since; only we may have. */
+bool fm_acl_idle_but_for_us(struct fm_acl_queue *q);
+
+/* Marks of the queues of the thread's context. */
+struct fm_acl_marks {
+	size_t n;
+	uint64_t since;
+	struct fm_acl_mark of[FM_BOARD_SLOTS];
+};
+void fm_acl_marks(struct fm_acl_marks *m);
+void fm_acl_synced(const struct fm_acl_marks *m);
+
+/* A stream was made, and is this new one; it ends, with this function before it does. */
+void fm_acl_made(aclrtStream stream, uint32_t flags);
+void fm_acl_ends(aclrtStream stream);
+void fm_acl_context_ends(aclrtContext context);
+void fm_acl_device_ends(int32_t device);
+void fm_acl_all_ends(void);
+
+/* Which streams are being captured. While none is, launches do not ask. */
+extern _Atomic unsigned fm_acl_captures;
+FM_COLD bool fm_acl_capturing(aclrtStream stream); /* true also if that cannot be known */
+void fm_acl_capture_begins(aclrtStream stream);    /* before the library's call */
+void fm_acl_capture_begun(aclrtStream stream, aclError rc);
+void fm_acl_capture_ended(aclrtStream stream, aclError rc);

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From streams to queues, the operations on a queue, and the ends of queues. */
+#include "acl.h"
+#include "base/cancel.h"
+#include "base/lockorder.h"
+#include "shim/threads.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+static struct fm_acl_queue refused;
+
+/* --- sets of streams --- */
+
+#define STREAMS 256
+
+struct streams {
+	_Atomic unsigned n;
+	_Atomic uintptr_t of[STREAMS];
+};
+
+/* Origins of captures: a capture ends only at the stream where it began. */
+static struct streams origins;
+/* Streams that belong to a model: what is put there runs when the model does. */
+static struct streams of_models;
+
+static bool exchange(struct streams *s, uintptr_t was, uintptr_t is)
+{
+	for (size_t i = 0; i < STREAMS; i++) {
+		uintptr_t there = was;
+
+		if (atomic_compare_exchange_strong(&s->of[i], &there, is))
+			return true;
+	}
+	return false;
+}
+
+static void add(struct streams *s, uintptr_t stream)
+{
+	if (exchange(s, 0, stream))
+		atomic_fetch_add(&s->n, 1);
+}
+
+static bool take(struct streams *s, uintptr_t stream)
+{
+	if (!atomic_load(&s->n) || !stream || !exchange(s, stream, 0))
+		return false;
+	atomic_fetch_sub(&s->n, 1);
+	return true;
+}
+
+static bool has(struct streams *s, uintptr_t stream)
+{
+	if (FM_LIKELY(!atomic_load_explicit(&s->n, memory_order_relaxed)))
+		return false;
+	for (size_t i = 0; i < STREAMS; i++)
+		if (atomic_load_explicit(&s->of[i], memory_order_relaxed) == stream)
+			return true;
+	return false;
+}
+
+static void clear(struct streams *s)
+{
+	for (size_t i = 0; i < STREAMS; i++)
+		atomic_store(&s->of[i], 0);
+	atomic_store(&s->n, 0);
+}
+
+/* --- keys --- */
+
+static aclrtContext current(void)
+{
+	const struct fm_acl_driver *acl = fm_acl_driver();
+	aclrtContext context = NULL;
+
+	return acl && !acl->get_context(&context) ? context : NULL;
+}
+
+/* A program may have the handle of a default stream as well. 0: it has no key now. */
+static uintptr_t key_of(aclrtStream stream)
+{
+	const struct fm_acl_driver *acl = fm_acl_driver();
+	aclrtStream given = NULL;
+	aclrtContext context;
+
+	if (FM_LIKELY(stream && stream != FM_ACL_NO_STREAM))
+		return (uintptr_t)stream;
+	if (!stream && acl && acl->default_stream && !acl->default_stream(&given) && given)
+		return (uintptr_t)given;
+	context = current();
+	if (!context)
+		return 0;
+	return stream ? fm_shim_thread_key(context) : fm_shim_default_key(context);
+}
+
+struct fm_acl_queue *fm_acl_find(aclrtStream stream)
+{
+	struct fm_acl_queue *q = fm_shim_look_up(key_of(stream));
+
+	return q == &refused ? NULL : q;
+}
+
+struct fm_acl_queue *fm_acl_queue(aclrtStream stream, const char *call)
+{
+	struct fm_acl_queue *q = fm_shim_look_up(key_of(stream));
+
+	if (FM_LIKELY(q && q != &refused))
+		return q;
+	if (has(&of_models, (uintptr_t)stream))
+		return NULL;
+	return (struct fm_acl_queue *)fm_shim_first((uintptr_t)stream, q, false, call);
+}
+
+/* --- the operations --- */
+
+struct visit {
+	aclrtContext was;
+	aclError error;
+};
+
+static struct visit enter(const struct fm_acl_queue *q)
+{
+	struct visit v = {.was = NULL};
+
+	fm_acl_inside++;
+	if (q->acl->peek_error)
+		v.error = q->acl->peek_error(FM_ACL_OF_THREAD);
+	if (q->acl->get_context(&v.was))
+		v.was = NULL;
+	if (v.was != q->context)
+		q->acl->set_context(q->context);
+	return v;
+}
+
+/* Ours may replace an error that the program has not asked for yet, but must not be the only one.
+ */
+static void leave(const struct fm_acl_queue *q, struct visit v)
+{
+	if (v.was && v.was != q->context)
+		q->acl->set_context(v.was);
+	if (q->acl->peek_error && q->acl->take_error && !v.error &&
+		q->acl->peek_error(FM_ACL_OF_THREAD))
+		q->acl->take_error(FM_ACL_OF_THREAD);
+	fm_acl_inside--;
+}
+
+static bool event_finished(struct fm_watched *w, void *event)
+{
+	struct fm_acl_queue *q = fm_container(w, struct fm_acl_queue, watch);
+	int status = !FM_ACL_EVENT_NOT_READY;
+	struct visit v;
+
+	pthread_mutex_lock(&q->lock);
+	if (!q->gone) {
+		v = enter(q);
+		if (q->acl->event_status(event, &status))
+			status = !FM_ACL_EVENT_NOT_READY;
+		leave(q, v);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return status != FM_ACL_EVENT_NOT_READY;
+}
+
+static void event_drop(struct fm_watched *w, void *event)
+{
+	struct fm_acl_queue *q = fm_container(w, struct fm_acl_queue, watch);
+	struct visit v;
+
+	pthread_mutex_lock(&q->lock);
+	if (!q->left) {
+		v = enter(q);
+		q->acl->event_destroy(event);
+		leave(q, v);
+	}
+	pthread_mutex_unlock(&q->lock);
+	atomic_fetch_sub(&q->under_way, 1);
+}
+
+static const struct fm_watch_ops watch_ops = {event_finished, event_drop};
+
+/* The queue's lock held. */
+static int record(struct fm_acl_queue *q, aclrtEvent *event)
+{
+	struct visit v = enter(q);
+	int rc = q->acl->event_create(event, FM_ACL_EVENT_OF_PROGRESS) ? -EIO : 0;
+
+	atomic_fetch_add(&q->ours, 1);
+	if (!rc && q->acl->event_record(*event, q->stream)) {
+		q->acl->event_destroy(*event);
+		rc = -EIO;
+	}
+	leave(q, v);
+	return rc;
+}
+
+_Atomic unsigned fm_acl_captures;
+static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
+FM_LOCK_RANK(capture_lock, ACL_CAPTURE);
+
+/* No capture begins meanwhile, and none is under way: an event of ours in a stream that is captured
+ * would be part of the model. A thread that launches has asked about its own stream. */
+static int put_event(struct fm_acl_queue *q, aclrtEvent *event)
+{
+	int rc = -EPERM; /* that may last: its end counts as reached in time */
+
+	pthread_mutex_lock(&capture_lock);
+	if (!atomic_load(&fm_acl_captures) || fm_acl_launches) {
+		pthread_mutex_lock(&q->lock);
+		if (!q->gone)
+			rc = record(q, event);
+		pthread_mutex_unlock(&q->lock);
+	}
+	pthread_mutex_unlock(&capture_lock);
+	return rc;
+}
+
+/* A full stream keeps back whoever puts more there: with an event under way one can wait for that.
+ */
+static int track(void *hwq, fm_reached_fn *reached, void *cookie)
+{
+	struct fm_acl_queue *q = hwq;
+	aclrtEvent event;
+	int rc;
+
+	if (q->xq && atomic_load(&q->under_way) && fm_slot_pending(q->xq->slot) > FM_ACL_FULL)
+		return -EBUSY;
+	rc = put_event(q, &event);
+	if (rc)
+		return rc;
+	atomic_fetch_add(&q->under_way, 1);
+	rc = fm_watch_event(&q->watch, event, reached, cookie);
+	if (rc)
+		event_drop(&q->watch, event);
+	return rc;
+}
+
+static unsigned levels(void *hwq)
+{
+	return 1u << FM_LEVEL_PENDING;
+}
+
+static int sync_stream(void *hwq)
+{
+	struct fm_acl_queue *q = hwq;
+	struct visit v = enter(q);
+	aclError rc = q->acl->stream_synchronize(q->stream);
+
+	leave(q, v);
+	return rc ? -EIO : 0;
+}
+
+/* Each call has waited for what it began. */
+static int sync_thread(void *hwq)
+{
+	return 0;
+}
+
+static void release(void *hwq, bool orphaned)
+{
+	struct fm_acl_queue *q = hwq;
+
+	pthread_mutex_destroy(&q->lock);
+	free(q);
+}
+
+static void quiesce(void *hwq)
+{
+	fm_watch_stop();
+}
+
+static const struct fm_hw_ops ops_stream = {.name = "acl",
+	.levels = levels,
+	.sync = sync_stream,
+	.track = track,
+	.release = release,
+	.quiesce = quiesce};
+
+static const struct fm_hw_ops ops_thread = {
+	.name = "acl", .levels = levels, .sync = sync_thread, .release = release};
+
+/* --- lives --- */
+
+static bool where(struct fm_shim_place *at)
+{
+	const struct fm_acl_driver *acl = fm_acl_driver();
+	aclrtStream stream = (aclrtStream)at->handle;
+	uint32_t flags = 0;
+
+	if (acl && acl->stream_flags && stream && stream != FM_ACL_NO_STREAM &&
+		!acl->stream_flags(stream, &flags) && (flags & FM_ACL_STREAM_IS_NO_QUEUE))
+		return false;
+	at->of = current();
+	at->key = key_of(stream);
+	at->thread = stream == FM_ACL_NO_STREAM ? fm_this_thread() : NULL;
+	return at->of && at->key;
+}
+
+static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
+{
+	struct fm_acl_queue *q = calloc(1, sizeof(*q));
+	char key[FM_DEVKEY_MAX];
+	const struct fm_xq_config config = {.device = key,
+		.ops = at->thread ? &ops_thread : &ops_stream,
+		.hwq = q,
+		.in_order = true};
+
+	if (!q)
+		return NULL;
+	q->acl = fm_acl_driver();
+	q->context = (aclrtContext)at->of;
+	q->stream = (aclrtStream)at->handle;
+	q->key = at->key;
+	q->thread = at->thread;
+	pthread_mutex_init(&q->lock, NULL);
+	fm_lock_rank(&q->lock, ACL_QUEUE);
+	fm_watch_init(&q->watch, &watch_ops);
+	if (!q->acl->get_device(&q->device)) {
+		fm_acl_device_key(q->acl, q->device, key, sizeof(key));
+		if (!fm_xq_create(&q->xq, c, &config))
+			return &q->entry;
+	}
+	release(q, false);
+	return NULL;
+}
+
+/* The library's call that ends it comes next: by then nothing of ours uses it. The events are
+ * destroyed soon, and left to the library if they are not. */
+static void closing(struct fm_shim_entry *e, bool wait)
+{
+	struct fm_acl_queue *q = fm_container(e, struct fm_acl_queue, entry);
+	const struct timespec look = {.tv_nsec = FM_ACL_END_LOOK};
+	FM_NO_CANCEL;
+
+	pthread_mutex_lock(&q->lock);
+	q->gone = true;
+	pthread_mutex_unlock(&q->lock);
+	fm_watch_stir(&q->watch);
+	for (unsigned i = 0; i < FM_ACL_END_LOOKS && atomic_load(&q->under_way); i++)
+		nanosleep(&look, NULL);
+	pthread_mutex_lock(&q->lock);
+	q->left = true;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void fm_acl_finished(struct fm_acl_queue *q, const struct fm_acl_mark *m, uint64_t since)
+{
+	uint64_t seen = atomic_load(&q->idle_at);
+
+	while (seen < m->all && !atomic_compare_exchange_weak(&q->idle_at, &seen, m->all))
+		;
+	atomic_store(&q->ours_at, m->ours);
+	fm_xq_waited(q->xq, m->mark, since);
+}
+
+bool fm_acl_idle_but_for_us(struct fm_acl_queue *q)
+{
+	uint64_t all = atomic_load(&q->xq->slot->begun) + atomic_load(&q->orders);
+
+	return atomic_load(&q->idle_at) >= all && atomic_load(&q->ours) != atomic_load(&q->ours_at);
+}
+
+static bool add_mark(struct fm_shim_entry *e, void *arg)
+{
+	struct fm_acl_queue *q = fm_container(e, struct fm_acl_queue, entry);
+	struct fm_acl_marks *m = arg;
+
+	/* What another thread's call without a stream does is not waited for. */
+	if (!q->thread && q->context == current() && m->n < FM_BOARD_SLOTS)
+		m->of[m->n++] = fm_acl_mark(q);
+	return true;
+}
+
+void fm_acl_marks(struct fm_acl_marks *m)
+{
+	m->n = 0;
+	m->since = fm_now();
+	if (fm_shim_has_client() && !fm_acl_inside)
+		fm_shim_each(add_mark, m);
+}
+
+void fm_acl_synced(const struct fm_acl_marks *m)
+{
+	struct fm_shim_entry *e;
+
+	fm_shim_lock();
+	for (size_t i = 0; i < m->n; i++) {
+		e = fm_shim_at(m->of[i].key);
+		if (e && e->generation == m->of[i].generation)
+			fm_acl_finished(
+				fm_container(e, struct fm_acl_queue, entry), &m->of[i], m->since);
+	}
+	fm_shim_unlock();
+}
+
+/* If the library uses an address again, it is another stream. */
+void fm_acl_made(aclrtStream stream, uint32_t flags)
+{
+	fm_acl_ends(stream);
+	if (flags & FM_ACL_STREAM_IS_NO_QUEUE) {
+		fm_shim_hear_forks();
+		add(&of_models, (uintptr_t)stream);
+	}
+}
+
+void fm_acl_ends(aclrtStream stream)
+{
+	if (!stream || fm_acl_inside)
+		return;
+	if (fm_shim_has_client())
+		fm_shim_close((uintptr_t)stream, false);
+	take(&of_models, (uintptr_t)stream);
+	if (take(&origins, (uintptr_t)stream))
+		atomic_fetch_sub(&fm_acl_captures, 1);
+}
+
+static bool of_context(struct fm_shim_entry *e, const void *context)
+{
+	return fm_container(e, struct fm_acl_queue, entry)->context == context;
+}
+
+void fm_acl_context_ends(aclrtContext context)
+{
+	if (context && fm_shim_has_client() && !fm_acl_inside)
+		fm_shim_close_if(of_context, context, fm_shim_default_key(context));
+}
+
+static bool of_device(struct fm_shim_entry *e, const void *device)
+{
+	return fm_container(e, struct fm_acl_queue, entry)->device == *(const int32_t *)device;
+}
+
+void fm_acl_device_ends(int32_t device)
+{
+	if (fm_shim_has_client() && !fm_acl_inside)
+		fm_shim_close_if(of_device, &device, 0);
+}
+
+static bool any(struct fm_shim_entry *e, const void *arg)
+{
+	return true;
+}
+
+void fm_acl_all_ends(void)
+{
+	if (fm_shim_has_client() && !fm_acl_inside)
+		fm_shim_close_if(any, NULL, 0);
+}
+
+static bool of_thread(struct fm_shim_entry *e, const void *thread)
+{
+	return e->thread == thread;
+}
+
+static void thread_ends(bool may_call)
+{
+	fm_shim_close_if(of_thread, fm_this_thread(), 0);
+}
+
+/* --- captures --- */
+
+bool fm_acl_capturing(aclrtStream stream)
+{
+	const struct fm_acl_driver *acl = fm_acl_driver();
+	aclrtStream given = stream;
+	aclError before = 0, rc;
+	aclmdlRI model;
+	int status = 0;
+
+	if (!acl || !acl->capture_info)
+		return false;
+	if (!stream && acl->default_stream && acl->default_stream(&given))
+		given = NULL;
+	if (acl->peek_error)
+		before = acl->peek_error(FM_ACL_OF_THREAD);
+	fm_acl_inside++;
+	rc = acl->capture_info(given, &status, &model);
+	fm_acl_inside--;
+	if (acl->peek_error && acl->take_error && !before && acl->peek_error(FM_ACL_OF_THREAD))
+		acl->take_error(FM_ACL_OF_THREAD);
+	return rc || status;
+}
+
+/* The queue is made before the capture. */
+void fm_acl_capture_begins(aclrtStream stream)
+{
+	if (fm_acl_driver() && !fm_acl_inside && !fm_acl_capturing(stream))
+		fm_acl_queue(stream, "aclmdlRICaptureBegin");
+	pthread_mutex_lock(&capture_lock);
+	atomic_fetch_add(&fm_acl_captures, 1);
+	pthread_mutex_unlock(&capture_lock);
+}
+
+/* Without room here a capture never counts as over, so launches go on asking. */
+void fm_acl_capture_begun(aclrtStream stream, aclError rc)
+{
+	if (rc)
+		atomic_fetch_sub(&fm_acl_captures, 1);
+	else
+		add(&origins, key_of(stream));
+}
+
+/* It may fail because there was no capture. In the wrong thread it fails, too, and then the capture
+ * goes on. */
+void fm_acl_capture_ended(aclrtStream stream, aclError rc)
+{
+	if ((rc == FM_ACL_SUCCESS || !fm_acl_capturing(stream)) && take(&origins, key_of(stream)))
+		atomic_fetch_sub(&fm_acl_captures, 1);
+}
+
+/* The library does not survive a fork. */
+static void fork_child(void)
+{
+	fm_shim_forget_queues();
+	fm_shim_threads_fork_child();
+	fm_calls_fork_child();
+	capture_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	atomic_store(&fm_acl_captures, 0);
+	clear(&origins);
+	clear(&of_models);
+}
+
+static const struct fm_shim_queue_ops queues = {
+	.refused = &refused.entry,
+	.where = where,
+	.make = make,
+	.closing = closing,
+};
+
+const struct fm_shim_api fm_shim_api = {
+	.name = "acl",
+	.queues = &queues,
+	.thread_ends = thread_ends,
+	.fork_child = fork_child,
+};
