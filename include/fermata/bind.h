@@ -28,6 +28,9 @@
  *	"opencl"  cl_command_queue
  *	"vulkan"  VkQueue
  *	"ze"      ze_command_queue_handle_t, or ze_command_list_handle_t of an immediate list
+ *	"acl"     aclrtStream. Not the default streams (-EINVAL)
+ *	"vpi"     VPIStream
+ *	"cudla"   cudlaDevHandle in standalone mode. In hybrid mode bind the CUDA stream
  *
  * Ownership: handles stay the program's. Structures and strings are not kept. The end of a queue
  * ends its binding. A process has at most 15 names of groups for each API (-ENOSPC), which live as
@@ -41,8 +44,8 @@
  *	             slashes, or a queue that cannot be bound
  *	-ERANGE      a hint does not take the value
  *	-EOPNOTSUPP  Fermata leaves this queue alone (docs/vulkan.md says which)
- *	-EBUSY       CUDA: the stream has unfinished commands. CUDA and HIP: a stream is being
- *	             captured
+ *	-EBUSY       CUDA: the stream has unfinished commands. CUDA, HIP and AscendCL: a
+ *	             stream is being captured
  * No function prints, exits, or blocks without bound.
  *
  * Units: those of <fermata/hint.h>: times are nanoseconds, memory is bytes.

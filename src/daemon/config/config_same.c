@@ -42,15 +42,18 @@ static int check_apart(const struct fm_stop_rule *w, const struct fm_stop_rule *
 
 	while (next_word(&at, word, sizeof(word))) {
 		if (!fnmatch(word, other->device, 0)) {
-			fm_err_set(err, -EINVAL, "same: '%.40s' is [device %.40s], which has `same', too",
-				word, other->device);
+			fm_err_set(err, -EINVAL,
+				"same: '%.40s' is [device %.40s], which has `same', too", word,
+				other->device);
 			return fm_err_hint(err, "name all of the devices in one section");
 		}
 		for (of = other->same; next_word(&of, theirs, sizeof(theirs));)
 			if (!strcmp(word, theirs)) {
-				fm_err_set(err, -EINVAL, "same: '%.40s' stands in [device %.40s] already",
-					word, section);
-				return fm_err_hint(err, "a device is the same as those of one section");
+				fm_err_set(err, -EINVAL,
+					"same: '%.40s' stands in [device %.40s] already", word,
+					section);
+				return fm_err_hint(
+					err, "a device is the same as those of one section");
 			}
 	}
 	return 0;
@@ -63,10 +66,11 @@ int config_same_finish(const struct config *c, const struct fm_stop_rule *w, str
 	if (!w->same[0])
 		return 0;
 	if (strpbrk(w->device, "*?[\\")) {
-		fm_err_set(err, -EINVAL, "same: [device %.40s] is a pattern, not the name of one device",
-			w->device);
-		return fm_err_hint(err, "write [device NAME], with a name of your choice, and the patterns "
-					"behind `same ='");
+		fm_err_set(err, -EINVAL,
+			"same: [device %.40s] is a pattern, not the name of one device", w->device);
+		return fm_err_hint(err,
+			"write [device NAME], with a name of your choice, and the patterns "
+			"behind `same ='");
 	}
 	for (const struct fm_stop_rule *o = c->way; o < c->way + c->ways && !rc; o++) {
 		if (o == w || !o->same[0])

@@ -103,8 +103,9 @@ static struct fv_object *next_of(VPIContext context)
 	struct fv_object *o;
 
 	pthread_mutex_lock(&all.lock);
-	for (o = all.first; o && (o->context != context || o->kind == FV_GONE ||
-				     o->kind == FV_CONTEXT); o = o->next)
+	for (o = all.first;
+		o && (o->context != context || o->kind == FV_GONE || o->kind == FV_CONTEXT);
+		o = o->next)
 		;
 	pthread_mutex_unlock(&all.lock);
 	return o;
@@ -171,7 +172,8 @@ VPIStatus vpiContextPop(VPIContext *context)
 
 /* --- what commands work on --- */
 
-VPIStatus vpiImageCreate(int32_t width, int32_t height, uint64_t format, uint64_t flags, VPIImage *image)
+VPIStatus vpiImageCreate(
+	int32_t width, int32_t height, uint64_t format, uint64_t flags, VPIImage *image)
 {
 	fv_enter("vpiImageCreate");
 	*image = fv_new(FV_IMAGE, sizeof(**image));
@@ -203,4 +205,3 @@ void vpiPayloadDestroy(VPIPayload payload)
 	if (fv_is(payload, FV_PAYLOAD))
 		fv_gone(payload);
 }
-

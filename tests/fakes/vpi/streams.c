@@ -22,7 +22,6 @@ static void nap(unsigned us)
 
 /* --- streams --- */
 
-
 VPIStatus vpiStreamCreate(uint64_t flags, VPIStream *stream)
 {
 	VPIStream s;
@@ -192,7 +191,8 @@ VPIStatus vpiStreamWaitEvent(VPIStream s, VPIEvent e)
 	if (e->object.context != s->object.context)
 		return fv_done(VPI_INVALID_CONTEXT);
 	flush(s);
-	return fv_done(e->recorded && cuStreamWaitEvent(s->cu, e->cu, 0) ? VPI_INVALID_OPERATION : VPI_SUCCESS);
+	return fv_done(e->recorded && cuStreamWaitEvent(s->cu, e->cu, 0) ? VPI_INVALID_OPERATION
+									 : VPI_SUCCESS);
 }
 
 VPIStatus vpiEventSync(VPIEvent e)
@@ -200,7 +200,8 @@ VPIStatus vpiEventSync(VPIEvent e)
 	fv_enter("vpiEventSync");
 	if (!fv_is(e, FV_EVENT))
 		return fv_done(VPI_INVALID_ARGUMENT);
-	return fv_done(e->recorded && cuEventSynchronize(e->cu) ? VPI_INVALID_OPERATION : VPI_SUCCESS);
+	return fv_done(
+		e->recorded && cuEventSynchronize(e->cu) ? VPI_INVALID_OPERATION : VPI_SUCCESS);
 }
 
 VPIStatus vpiEventQuery(VPIEvent e, int *state)
@@ -210,7 +211,8 @@ VPIStatus vpiEventQuery(VPIEvent e, int *state)
 	fv_enter("vpiEventQuery");
 	if (!fv_is(e, FV_EVENT) || !state)
 		return fv_done(VPI_INVALID_ARGUMENT);
-	is_late = (e->recorded && cuEventQuery(e->cu) == FM_CU_ERROR_NOT_READY) || fk_env("FAKE_VPI_DEAF");
+	is_late = (e->recorded && cuEventQuery(e->cu) == FM_CU_ERROR_NOT_READY) ||
+		  fk_env("FAKE_VPI_DEAF");
 	*state = is_late ? VPI_NOT_SIGNALED : VPI_SIGNALED;
 	return fv_done(VPI_SUCCESS);
 }
@@ -241,13 +243,15 @@ VPIStatus vpiSubmitHostFunction(VPIStream s, VPIHostFunction fn, void *data)
 VPIStatus vpiSubmitHostFunctionEx(VPIStream s, VPIHostFunctionEx fn, void *data)
 {
 	fv_enter("vpiSubmitHostFunctionEx");
-	return fv_done(fv_submit(s, 0, (struct fv_op){.run = run_host_ex, .host_ex = fn, .data = data}));
+	return fv_done(
+		fv_submit(s, 0, (struct fv_op){.run = run_host_ex, .host_ex = fn, .data = data}));
 }
 
 VPIStatus vpiSubmitCUDAHostFunction(VPIStream s, VPICUDAHostFunction fn, void *data)
 {
 	fv_enter("vpiSubmitCUDAHostFunction");
-	return fv_done(fv_submit(s, VPI_CUDA, (struct fv_op){.run = run_cuda, .is_slow = true, .cuda = fn, .data = data}));
+	return fv_done(fv_submit(s, VPI_CUDA,
+		(struct fv_op){.run = run_cuda, .is_slow = true, .cuda = fn, .data = data}));
 }
 
 /* --- algorithms --- */
@@ -264,35 +268,42 @@ static void run_copy(struct fv_op *op)
 		op->out->words[i] = op->in->words[i];
 }
 
-static VPIStatus algorithm(VPIStream s, uint64_t backend, void (*does)(struct fv_op *op), VPIImage in, VPIImage out, uint32_t number)
+static VPIStatus algorithm(VPIStream s, uint64_t backend, void (*does)(struct fv_op *op),
+	VPIImage in, VPIImage out, uint32_t number)
 {
 	if (!fv_is(s, FV_STREAM) || !fv_is(in, FV_IMAGE) || !fv_is(out, FV_IMAGE))
 		return fv_done(VPI_INVALID_ARGUMENT);
 	if (in->object.context != s->object.context || out->object.context != s->object.context)
 		return fv_done(VPI_INVALID_CONTEXT);
-	return fv_done(fv_submit(s, backend, (struct fv_op){.run = does, .is_slow = true, .in = in, .out = out, .number = number}));
+	return fv_done(fv_submit(s, backend,
+		(struct fv_op){
+			.run = does, .is_slow = true, .in = in, .out = out, .number = number}));
 }
 
-VPIStatus vpiSubmitBoxFilter(VPIStream s, uint64_t backend, VPIImage in, VPIImage out, int32_t width, int32_t height, int border)
+VPIStatus vpiSubmitBoxFilter(VPIStream s, uint64_t backend, VPIImage in, VPIImage out,
+	int32_t width, int32_t height, int border)
 {
 	fv_enter("vpiSubmitBoxFilter");
 	return algorithm(s, backend, run_mix, in, out, (uint32_t)width);
 }
 
-VPIStatus vpiSubmitGaussianFilter(VPIStream s, uint64_t backend, VPIImage in, VPIImage out, int32_t width, int32_t height, float x,
-	float y, int border)
+VPIStatus vpiSubmitGaussianFilter(VPIStream s, uint64_t backend, VPIImage in, VPIImage out,
+	int32_t width, int32_t height, float x, float y, int border)
 {
 	fv_enter("vpiSubmitGaussianFilter");
-	return algorithm(s, backend, run_mix, in, out, (uint32_t)(x * 1000 + y) + (uint32_t)(width + 100 * height));
+	return algorithm(s, backend, run_mix, in, out,
+		(uint32_t)(x * 1000 + y) + (uint32_t)(width + 100 * height));
 }
 
-VPIStatus vpiSubmitConvertImageFormat(VPIStream s, uint64_t backend, VPIImage in, VPIImage out, const void *params)
+VPIStatus vpiSubmitConvertImageFormat(
+	VPIStream s, uint64_t backend, VPIImage in, VPIImage out, const void *params)
 {
 	fv_enter("vpiSubmitConvertImageFormat");
 	return algorithm(s, backend, run_copy, in, out, 0);
 }
 
-VPIStatus vpiSubmitEqualizeHist(VPIStream s, uint64_t backend, VPIPayload payload, VPIImage in, VPIImage out)
+VPIStatus vpiSubmitEqualizeHist(
+	VPIStream s, uint64_t backend, VPIPayload payload, VPIImage in, VPIImage out)
 {
 	fv_enter("vpiSubmitEqualizeHist");
 	if (!fv_is(payload, FV_PAYLOAD))
@@ -300,8 +311,8 @@ VPIStatus vpiSubmitEqualizeHist(VPIStream s, uint64_t backend, VPIPayload payloa
 	return algorithm(s, backend, run_mix, in, out, 4711);
 }
 
-VPIStatus vpiSubmitMixChannels(VPIStream s, uint64_t backend, VPIImage *in, int n, VPIImage *out, int m, const int *from, const int *to,
-	int pairs)
+VPIStatus vpiSubmitMixChannels(VPIStream s, uint64_t backend, VPIImage *in, int n, VPIImage *out,
+	int m, const int *from, const int *to, int pairs)
 {
 	fv_enter("vpiSubmitMixChannels");
 	if (n < 1 || m < 1 || pairs < 1)

@@ -17,7 +17,7 @@
 #include <vulkan/vulkan.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define SPARSE                                                                          \
+#define SPARSE                                                                         \
 	(VK_BUFFER_CREATE_SPARSE_BINDING_BIT | VK_BUFFER_CREATE_SPARSE_RESIDENCY_BIT | \
 		VK_BUFFER_CREATE_SPARSE_ALIASED_BIT)
 #define POINTS 4u
@@ -255,8 +255,8 @@ static VkResult sparse_vkCreateInstance(
 		return rc;
 	next_families = (PFN_vkGetPhysicalDeviceQueueFamilyProperties)next_instance(
 		*out, "vkGetPhysicalDeviceQueueFamilyProperties");
-	next_features = (PFN_vkGetPhysicalDeviceFeatures)next_instance(
-		*out, "vkGetPhysicalDeviceFeatures");
+	next_features =
+		(PFN_vkGetPhysicalDeviceFeatures)next_instance(*out, "vkGetPhysicalDeviceFeatures");
 	return rc;
 }
 

@@ -362,6 +362,84 @@ static void ze_work(void *queue)
 }
 #endif
 
+/* --- VPI, and AscendCL --- */
+
+#undef CALLS
+#define CALLS vpi
+#define VPI_CALLS(X)                                                                           \
+	X(int, vpiStreamCreate, uint64_t flags, void **stream)                                 \
+	X(int, vpiImageCreate, int32_t width, int32_t height, uint64_t format, uint64_t flags, \
+		void **image)                                                                  \
+	X(int, vpiSubmitBoxFilter, void *stream, uint64_t backend, void *in, void *out,        \
+		int32_t width, int32_t height, int border)                                     \
+	X(int, vpiStreamSync, void *stream)
+static struct {
+	VPI_CALLS(MEMBER)
+	void *in, *out;
+} vpi;
+
+static void vpi_open(void)
+{
+	void *lib = library("libnvvpi.so.3");
+
+	VPI_CALLS(FIND)
+	MUST(vpiImageCreate(8, 8, 0, 0, &vpi.in));
+	MUST(vpiImageCreate(8, 8, 0, 0, &vpi.out));
+}
+
+static void *vpi_queue(void)
+{
+	void *stream;
+
+	MUST(vpiStreamCreate(0, &stream));
+	return stream;
+}
+
+static void vpi_work(void *queue)
+{
+	MUST(vpiSubmitBoxFilter(queue, 2, vpi.in, vpi.out, 3, 3, 0));
+	MUST(vpiStreamSync(queue));
+}
+
+#undef CALLS
+#define CALLS acl
+#define ACL_CALLS(X)                                                                          \
+	X(int, aclInit, const char *config)                                                   \
+	X(int, aclrtSetDevice, int32_t device)                                                \
+	X(int, aclrtMalloc, void **p, size_t size, int policy)                                \
+	X(int, aclrtCreateStream, void **stream)                                              \
+	X(int, aclrtMemsetAsync, void *p, size_t room, int32_t value, size_t n, void *stream) \
+	X(int, aclrtSynchronizeStream, void *stream)
+static struct {
+	ACL_CALLS(MEMBER)
+	void *words;
+} acl;
+
+static void acl_open(void)
+{
+	void *lib = library("libascendcl.so");
+
+	ACL_CALLS(FIND)
+	MUST(aclInit(NULL));
+	MUST(aclrtSetDevice(0));
+	MUST(aclrtMalloc(&acl.words, 4096, 0));
+}
+
+static void *acl_queue(void)
+{
+	void *stream;
+
+	MUST(aclrtSetDevice(0)); /* for this thread */
+	MUST(aclrtCreateStream(&stream));
+	return stream;
+}
+
+static void acl_work(void *queue)
+{
+	MUST(aclrtMemsetAsync(acl.words, 4096, 7, 4096, queue));
+	MUST(aclrtSynchronizeStream(queue));
+}
+
 /* --- all of them --- */
 
 static struct api {
@@ -375,6 +453,8 @@ static struct api {
 	{"opencl", cl_open, cl_queue, cl_work, cl_hold, NULL},
 	{"cuda", cu_open, cu_queue, cu_work, cu_hold, NULL},
 	{"hip", hip_open, hip_queue, hip_work, NULL, NULL},
+	{"vpi", vpi_open, vpi_queue, vpi_work, NULL, NULL},
+	{"acl", acl_open, acl_queue, acl_work, NULL, NULL},
 #ifdef HAVE_VULKAN
 	{"vulkan", vk_open, vk_queue, vk_work, NULL, NULL},
 #endif

@@ -30,11 +30,11 @@ __attribute__((noreturn, format(printf, 1, 2))) static inline void die(const cha
 	exit(9);
 }
 
-#define OK(call)                                                       \
-	do {                                                           \
-		VPIStatus rc_ = vpi.call;                              \
-                                                                       \
-		if (rc_)                                               \
+#define OK(call)                                                              \
+	do {                                                                  \
+		VPIStatus rc_ = vpi.call;                                     \
+                                                                              \
+		if (rc_)                                                      \
 			die("%s:%d: %s: %d", __FILE__, __LINE__, #call, rc_); \
 	} while (0)
 
@@ -45,9 +45,9 @@ static inline void load(bool looked_up)
 
 	if (!lib)
 		die("no library");
-#define ENTRY(result, symbol, params)                                                \
+#define ENTRY(result, symbol, params)                                             \
 	*(void **)&vpi.symbol = looked_up ? dlsym(lib, #symbol) : (void *)symbol; \
-	if (!vpi.symbol)                                                             \
+	if (!vpi.symbol)                                                          \
 		die("no " #symbol);
 	VPI_API(ENTRY)
 #undef ENTRY

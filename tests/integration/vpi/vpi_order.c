@@ -218,8 +218,9 @@ static void threads(void)
 			die("no thread");
 	for (unsigned i = 0; i < 4; i++)
 		pthread_join(t[i], &word[i]);
-	note("threads: %08x %08x %08x %08x", (unsigned)(uintptr_t)word[0], (unsigned)(uintptr_t)word[1],
-		(unsigned)(uintptr_t)word[2], (unsigned)(uintptr_t)word[3]);
+	note("threads: %08x %08x %08x %08x", (unsigned)(uintptr_t)word[0],
+		(unsigned)(uintptr_t)word[1], (unsigned)(uintptr_t)word[2],
+		(unsigned)(uintptr_t)word[3]);
 }
 
 /* --- contexts --- */
@@ -262,8 +263,8 @@ static void contexts(void)
 			die("no thread");
 		OK(vpiContextGetCurrent(&current));
 		OK(vpiStreamSync(g.s));
-		note("context %u is %s, elsewhere %s", i, current == of[i] ? "current" : "not current",
-			theirs ? "one" : "none");
+		note("context %u is %s, elsewhere %s", i,
+			current == of[i] ? "current" : "not current", theirs ? "one" : "none");
 		note_image("in a context", g.x);
 		OK(vpiContextPop(&popped));
 		for (uint32_t k = 0; i && k < 30; k++)
@@ -300,13 +301,14 @@ static void errors(void)
 			die("errors: %d %d %d %d", rc[0], rc[1], rc[2], rc[3]);
 	}
 	note("no such backend: %d", rc[0]);
-	note("no stream: %d, %d, %d", vpi.vpiSubmitBoxFilter(NULL, 0, x, x, 3, 3, 0), vpi.vpiStreamSync(NULL),
-		vpi.vpiStreamCreate(VPI_OFA, &none));
+	note("no stream: %d, %d, %d", vpi.vpiSubmitBoxFilter(NULL, 0, x, x, 3, 3, 0),
+		vpi.vpiStreamSync(NULL), vpi.vpiStreamCreate(VPI_OFA, &none));
 	vpi.vpiStreamDestroy(NULL);
 	OK(vpiStreamSync(s));
 	OK(vpiSubmitHostFunctionEx(s, fails, NULL));
 	rc[0] = vpi.vpiStreamSync(s);
-	note("a function that fails: %d, then %d", rc[0], vpi.vpiSubmitBoxFilter(s, 0, x, x, 1, 1, 0));
+	note("a function that fails: %d, then %d", rc[0],
+		vpi.vpiSubmitBoxFilter(s, 0, x, x, 1, 1, 0));
 	vpi.vpiStreamDestroy(s);
 	note_image("after errors", x);
 	vpi.vpiImageDestroy(x);

@@ -25,11 +25,11 @@ static _Alignas(16) char own_stream[16], strange_stream[16];
 static unsigned made, commands, strangers, wrong;
 
 #define CANARY(type, name) *(type const *)rec_canary(#name, sizeof(type))
-#define ON_end(symbol, per_thread, name, since, note, params, ...)   \
-	static VPIStatus call_##symbol(void *fn, VPIStatus rc)       \
-	{                                                            \
+#define ON_end(symbol, per_thread, name, since, note, params, ...)    \
+	static VPIStatus call_##symbol(void *fn, VPIStatus rc)        \
+	{                                                             \
 		((__typeof__(&symbol))fn)(CALL_EACH(CANARY, params)); \
-		return rc;                                           \
+		return rc;                                            \
 	}
 #define ON_other(kind, symbol, per_thread, name, since, note, params, ...)   \
 	static VPIStatus call_##symbol(void *fn, VPIStatus rc)               \

@@ -299,7 +299,8 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 {
 	struct fm_acl_queue *q = calloc(1, sizeof(*q));
 	char key[FM_DEVKEY_MAX];
-	const struct fm_xq_config config = {.device = key,
+	const struct fm_xq_config config = {.group = at->group,
+		.device = key,
 		.ops = at->thread ? &ops_thread : &ops_stream,
 		.hwq = q,
 		.in_order = true};
@@ -519,10 +520,20 @@ static void fork_child(void)
 	clear(&of_models);
 }
 
+static int may_bind(uintptr_t handle)
+{
+	if (!fm_acl_driver())
+		return -ENODEV;
+	if (!handle || (aclrtStream)handle == FM_ACL_NO_STREAM)
+		return -EINVAL;
+	return atomic_load(&fm_acl_captures) ? -EBUSY : 0;
+}
+
 static const struct fm_shim_queue_ops queues = {
 	.refused = &refused.entry,
 	.where = where,
 	.make = make,
+	.may_bind = may_bind,
 	.closing = closing,
 };
 

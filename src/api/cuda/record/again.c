@@ -11,14 +11,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST 64u                    /* operations of a group */
-#define TURNS   3u                     /* trials of a launch */
-#define BLOCKS  (UINT64_C(1) << 26)    /* of a launch, at most: their bits are 8 MiB */
-#define COPIES  1024u                  /* kernels with a guardian that are loaded */
-#define HEAD    64u                    /* of a control block; its bits are behind (guardian.ptx) */
-#define STOP    0u                     /* where the stop word stands in it */
-#define SHARED_MOST_ATTRIBUTE 8        /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
-#define RESULTS "tried.cuda"
+#define LONGEST               64u                 /* operations of a group */
+#define TURNS                 3u                  /* trials of a launch */
+#define BLOCKS                (UINT64_C(1) << 26) /* of a launch, at most: their bits are 8 MiB */
+#define COPIES                1024u               /* kernels with a guardian that are loaded */
+#define HEAD                  64u /* of a control block; its bits are behind (guardian.ptx) */
+#define STOP                  0u  /* where the stop word stands in it */
+#define SHARED_MOST_ATTRIBUTE 8   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+#define RESULTS               "tried.cuda"
 
 /* --- the plan: read once, and never changed --- */
 
@@ -85,7 +85,7 @@ FM_LOCK_RANK(lock, RECORD_AGAIN);
 static struct step {
 	enum step_kind what;
 	uint64_t op;
-	CUstream stream; /* also of one that cannot run again */
+	CUstream stream;                /* also of one that cannot run again */
 	struct fm_record_launch launch; /* of a kernel, with its parameters */
 	unsigned char *params;
 	size_t bytes;
@@ -111,8 +111,8 @@ static struct step *new_step(uint64_t op, enum step_kind what, CUstream stream, 
 	return s;
 }
 
-void fm_record_again_fill(uint64_t op, CUstream stream, struct fm_record_span to, uint64_t value,
-	unsigned element)
+void fm_record_again_fill(
+	uint64_t op, CUstream stream, struct fm_record_span to, uint64_t value, unsigned element)
 {
 	struct step *s;
 
@@ -150,7 +150,8 @@ struct spans {
 	size_t n;
 };
 
-static void add_span(struct spans *s, const struct fm_accessed_region *r, uint64_t from, uint64_t to)
+static void add_span(
+	struct spans *s, const struct fm_accessed_region *r, uint64_t from, uint64_t to)
 {
 	to = FM_MIN(to << r->shift, r->size);
 	from <<= r->shift;
@@ -166,9 +167,10 @@ static void find_region(const struct fm_accessed *t, unsigned region, struct spa
 	bool open = false;
 
 	for (uint64_t q = 0; q <= quarters; q++) {
-		bool is = q < quarters &&
-			  t->cell[r->first + q / FM_ACCESSED_QUARTERS] >>
-					  (FM_ACCESSED_W + q % FM_ACCESSED_QUARTERS) & 1;
+		bool is =
+			q < quarters && t->cell[r->first + q / FM_ACCESSED_QUARTERS] >>
+							(FM_ACCESSED_W + q % FM_ACCESSED_QUARTERS) &
+						1;
 
 		if (is && !open)
 			from = q;
@@ -271,9 +273,8 @@ static bool read_memory(const struct fm_record_tried *t, unsigned char *to)
 	bool ok = true;
 
 	for (unsigned i = 0; i < kept.n && ok; i++)
-		ok = !kept.range[i].size ||
-		     !t->cu->to_host(to + kept.place[i], kept.range[i].at, kept.range[i].size,
-			     t->launch->stream);
+		ok = !kept.range[i].size || !t->cu->to_host(to + kept.place[i], kept.range[i].at,
+						    kept.range[i].size, t->launch->stream);
 	return !fm_record_wait(t->cu, t->launch->stream) && ok;
 }
 
@@ -443,8 +444,8 @@ static void draw_bits(struct cut *c)
 	c->bits[one / 32] |= UINT32_C(1) << one % 32;
 }
 
-static int launch(const struct fm_record_driver *cu, CUfunction f,
-	const struct fm_record_launch *l, unsigned char *params, size_t bytes)
+static int launch(const struct fm_record_driver *cu, CUfunction f, const struct fm_record_launch *l,
+	unsigned char *params, size_t bytes)
 {
 	void *extra[] = {FM_CU_EXTRA_BUFFER, params, FM_CU_EXTRA_SIZE, &bytes, FM_CU_EXTRA_END};
 

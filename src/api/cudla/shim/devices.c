@@ -73,7 +73,8 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 {
 	struct fm_cudla_queue *q = calloc(1, sizeof(*q));
 	char key[FM_DEVKEY_MAX];
-	const struct fm_xq_config config = {.device = key, .ops = &ops, .hwq = q, .in_order = true};
+	const struct fm_xq_config config = {
+		.group = at->group, .device = key, .ops = &ops, .hwq = q, .in_order = true};
 
 	if (!q)
 		return NULL;

@@ -38,16 +38,16 @@ enum { FM_VPI_SUCCESS = 0, FM_VPI_NOT_IMPLEMENTED = 1 };
 enum { FM_VPI_EVENT_NOT_SIGNALED = 0 };
 
 /* X(name, result, symbol, parameters). The last two may be missing. */
-#define FM_VPI_DRIVER(X)                                                                     \
-	X(stream_sync, VPIStatus, "vpiStreamSync", (VPIStream stream))                       \
-	X(event_create, VPIStatus, "vpiEventCreate", (uint64_t flags, VPIEvent *event))      \
-	X(event_destroy, void, "vpiEventDestroy", (VPIEvent event))                          \
-	X(event_record, VPIStatus, "vpiEventRecord", (VPIEvent event, VPIStream stream))     \
-	X(event_query, VPIStatus, "vpiEventQuery", (VPIEvent event, VPIEnum *state))         \
-	X(context_current, VPIStatus, "vpiContextGetCurrent", (VPIContext *context))         \
-	X(context_push, VPIStatus, "vpiContextPush", (VPIContext context))                   \
-	X(context_pop, VPIStatus, "vpiContextPop", (VPIContext *context))                    \
-	X(status_peek, VPIStatus, "vpiPeekAtLastStatus", (void))                             \
+#define FM_VPI_DRIVER(X)                                                                 \
+	X(stream_sync, VPIStatus, "vpiStreamSync", (VPIStream stream))                   \
+	X(event_create, VPIStatus, "vpiEventCreate", (uint64_t flags, VPIEvent * event)) \
+	X(event_destroy, void, "vpiEventDestroy", (VPIEvent event))                      \
+	X(event_record, VPIStatus, "vpiEventRecord", (VPIEvent event, VPIStream stream)) \
+	X(event_query, VPIStatus, "vpiEventQuery", (VPIEvent event, VPIEnum * state))    \
+	X(context_current, VPIStatus, "vpiContextGetCurrent", (VPIContext * context))    \
+	X(context_push, VPIStatus, "vpiContextPush", (VPIContext context))               \
+	X(context_pop, VPIStatus, "vpiContextPop", (VPIContext * context))               \
+	X(status_peek, VPIStatus, "vpiPeekAtLastStatus", (void))                         \
 	X(status_take, VPIStatus, "vpiGetLastStatus", (void))
 
 struct fm_vpi_driver {

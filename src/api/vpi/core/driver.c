@@ -10,7 +10,8 @@ bool fm_vpi_driver_whole(const struct fm_vpi_driver *vpi)
 {
 	bool whole = true;
 
-#define LOOK(name, result, symbol, params) whole = whole && (vpi->name || may_miss(vpi, &vpi->name));
+#define LOOK(name, result, symbol, params) \
+	whole = whole && (vpi->name || may_miss(vpi, &vpi->name));
 	FM_VPI_DRIVER(LOOK)
 #undef LOOK
 	return whole;

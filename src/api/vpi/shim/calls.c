@@ -37,13 +37,13 @@ static VPIStatus end(struct fm_vpi_queue *q, VPIStatus rc)
 	return rc;
 }
 
-#define ON_work(symbol, per_thread, name, since, note, params, to, on, what)       \
-	VPIStatus symbol CALL_PARAMS(params)                                       \
-	{                                                                          \
-		uint64_t key = key_of(FM_VPI_##symbol, on, (uintptr_t)(what));     \
-		struct fm_vpi_queue *q = begin(to, key, #symbol);                  \
-                                                                                   \
-		return end(q, NEXT(symbol, params));                               \
+#define ON_work(symbol, per_thread, name, since, note, params, to, on, what)   \
+	VPIStatus symbol CALL_PARAMS(params)                                   \
+	{                                                                      \
+		uint64_t key = key_of(FM_VPI_##symbol, on, (uintptr_t)(what)); \
+		struct fm_vpi_queue *q = begin(to, key, #symbol);              \
+                                                                               \
+		return end(q, NEXT(symbol, params));                           \
 	}
 #include "api/vpi/calls.def"
 
@@ -62,16 +62,16 @@ static VPIStatus finished_some(VPIStatus rc)
 	return rc;
 }
 
-#define WAIT_STREAM(symbol, params, stream)                       \
-	struct fm_vpi_queue *q = fm_vpi_find(stream);             \
+#define WAIT_STREAM(symbol, params, stream)                        \
+	struct fm_vpi_queue *q = fm_vpi_find(stream);              \
 	uint64_t mark = q ? fm_xq_mark(q->xq) : 0, now = fm_now(); \
-	VPIStatus rc;                                             \
-                                                                  \
-	if (q)                                                    \
-		fm_xq_waits(q->xq, now);                          \
-	rc = NEXT(symbol, params);                                \
-	if (q && rc == FM_VPI_SUCCESS)                            \
-		fm_xq_waited(q->xq, mark, now);                   \
+	VPIStatus rc;                                              \
+                                                                   \
+	if (q)                                                     \
+		fm_xq_waits(q->xq, now);                           \
+	rc = NEXT(symbol, params);                                 \
+	if (q && rc == FM_VPI_SUCCESS)                             \
+		fm_xq_waited(q->xq, mark, now);                    \
 	return rc;
 #define WAIT_ANY(symbol, params, none) return finished_some(NEXT(symbol, params));
 #define ON_sync(symbol, per_thread, name, since, note, params, of, handle) \

@@ -82,7 +82,8 @@ static bool event_finished(struct fm_watched *w, void *number)
 	bool finished;
 
 	pthread_mutex_lock(&q->lock);
-	finished = q->gone || q->vpi->event_query(q->event[(uintptr_t)number % FM_VPI_EVENTS], &state) ||
+	finished = q->gone ||
+		   q->vpi->event_query(q->event[(uintptr_t)number % FM_VPI_EVENTS], &state) ||
 		   state != FM_VPI_EVENT_NOT_SIGNALED;
 	pthread_mutex_unlock(&q->lock);
 	return finished;
@@ -181,8 +182,11 @@ static bool where(struct fm_shim_place *at)
 static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
 {
 	struct fm_vpi_queue *q = calloc(1, sizeof(*q));
-	const struct fm_xq_config config = {
-		.device = FM_VPI_DEVICE, .ops = &ops, .hwq = q, .in_order = true};
+	const struct fm_xq_config config = {.group = at->group,
+		.device = FM_VPI_DEVICE,
+		.ops = &ops,
+		.hwq = q,
+		.in_order = true};
 
 	if (!q)
 		return NULL;

@@ -36,7 +36,8 @@ static bool load(struct fm_vpi_driver *vpi, void *lib, FILE *out)
 #undef LOAD
 	if (fm_vpi_driver_whole(vpi))
 		return true;
-	probe_tell(out, json_pack("{s:s, s:s}", "step", "vpi", "error", "the library lacks functions that we need"));
+	probe_tell(out, json_pack("{s:s, s:s}", "step", "vpi", "error",
+				"the library lacks functions that we need"));
 	return false;
 }
 
@@ -90,8 +91,9 @@ void tool_vpi_probe(FILE *out)
 	snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s",
 		works ? "; launches are held back" : "; no stream's end is heard of");
 	probe_tell(out, json_pack("{s:s}", "step", "vpi"));
-	probe_tell(out, json_pack("{s:s, s:s, s:s, s:s, s:s}", "step", "device", "name", FM_VPI_DEVICE,
-				"platform", "VPI", "version", "-", "type", "accelerator"));
+	probe_tell(
+		out, json_pack("{s:s, s:s, s:s, s:s, s:s}", "step", "device", "name", FM_VPI_DEVICE,
+			     "platform", "VPI", "version", "-", "type", "accelerator"));
 	probe_tell(out, json_pack("{s:s, s:o, s:s}", "step", "levels", "levels",
 				works ? json_pack("[i]", 1) : json_array(), "text", text));
 }

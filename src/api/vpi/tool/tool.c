@@ -38,7 +38,8 @@ static void doctor(struct doctor *d)
 		return;
 	vpi = probe_step(&result, "vpi");
 	if (json_object_get(vpi, "error"))
-		doctor_found(d, WARNING, "vpi", cli_str(vpi, "error"), "NVIDIA's package libnvvpi brings a newer one");
+		doctor_found(d, WARNING, "vpi", cli_str(vpi, "error"),
+			"NVIDIA's package libnvvpi brings a newer one");
 	else if (!json_is_true(json_object_get(vpi, "absent")))
 		judge_devices(d, &result);
 	json_decref(result.lines);
