@@ -54,6 +54,9 @@
 #ifndef FM_GS_TELL
 #define FM_GS_TELL(g, heard) ((void)0)
 #endif
+#ifndef FM_GS_OPENED
+#define FM_GS_OPENED(g, i) ((void)0)
+#endif
 #ifndef FM_GS_PARKED
 #define FM_GS_PARKED(g) FM_GS_LOAD(&(g)->park)
 #endif
@@ -274,6 +277,7 @@ static inline void fm_gs_open(struct fm_gs *g, uint32_t i, uint64_t now)
 	g->running++;
 	g->opened++;
 	FM_GS_STORE(&t->gate, t->gate + 1);
+	FM_GS_OPENED(g, i);
 }
 
 static inline void fm_gs_sums(struct fm_gs *g)

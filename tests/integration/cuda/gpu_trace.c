@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* usage: gpu_trace SEED STEPS | gpu_trace text
+/* usage: gpu_trace SEED STEPS | gpu_trace text | gpu_trace graphs-text | gpu_trace graphs
  * A set of tasks at random, or with "plain" as STEPS one of two tasks and no news, and what the
  * core's text makes of random news in memory, as a processor runs it: a line for each word of 32
  * bits that is not 0 before, and of each piece of news one that says it, and each word that has
- * changed. "text": the PTX of the same text. */
+ * changed. "text": the PTX of the same text; "graphs-text": that of sets of graphs, and "graphs":
+ * where what is in the words of such a set. */
 #include "base/util.h"
-#include "device/gpusched.h"
+#include "device/gpugraphs.h"
 #include "gpusched/host.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,6 +138,14 @@ int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "text"))
 		return fputs(fm_gates_text, stdout) < 0;
+	if (argc == 2 && !strcmp(argv[1], "graphs-text"))
+		return fputs(fm_graphs_text, stdout) < 0;
+	if (argc == 2 && !strcmp(argv[1], "graphs"))
+		return printf("gates=%zx slots=%zx asked=%zx said=%zx rests=%zx of=%zx",
+			       sizeof(struct fm_gates), offsetof(struct fm_gs, slots),
+			       offsetof(struct fm_graphs, asked), offsetof(struct fm_graphs, said),
+			       offsetof(struct fm_graphs, rests),
+			       offsetof(struct fm_graphs, of)) < 0;
 	if (argc != 3)
 		return 2;
 	seed = strtoull(argv[1], NULL, 10);

@@ -21,6 +21,7 @@ class Kernel:
         self.params = [(p.split()[-1], 8 if "64" in p else 4) for p in head.group(1).split(",")]
         self.program, self.labels, self.shared, self.shared_end = [], {}, {}, 16
         self.scopes, self.scope_count = [{}], 0
+        self.calls = {}  # functions that are elsewhere, by name: of arguments of 64 bits, for one of 32
         self.parse(text[head.end():self.end_of(text, head.end())])
 
     @staticmethod
@@ -55,6 +56,8 @@ class Kernel:
                 at = end + 1
 
     def statement(self, text):
+        if text.startswith(".param"):
+            return  # of a call
         if text.startswith(".shared"):
             name, size = re.fullmatch(r"\.shared.*?([\w$]+)\[(\d+)\]", text.strip(), re.S).groups()
             self.shared[name], self.shared_end = self.shared_end, self.shared_end + (int(size) + 15 & ~15)
@@ -156,6 +159,7 @@ ATOMIC = {"or": lambda old, a: old | a, "and": lambda old, a: old & a, "add": la
 class Thread:
     def __init__(self, kernel, special, params, memory, lane, shared):
         self.kernel, self.special, self.params, self.memory, self.shared = kernel, special, params, memory, shared
+        self.passed = {}  # to a function, and by it
         self.at, self.registers, self.state, self.warp, self.lane = 0, {}, "runs", lane // LANES, lane % LANES
         self.rng = random.Random(lane)
         self.special["%lanemask_lt"] = (1 << self.lane) - 1
@@ -280,7 +284,7 @@ class Thread:
                 self.set(one, self.space(kinds).load(self.address(operands[1]) + i * n // 8, n // 8), n, kind)
             return
         if kinds[0] == "param":
-            v = self.params[operands[1][1].lstrip("=")] & (1 << n) - 1
+            v = self.passed.get(operands[1][1], self.params.get(operands[1][1].lstrip("="), 0)) & (1 << n) - 1
         else:
             v = self.space(kinds).load(self.address(operands[1]), n // 8)
         if kind == "f":
@@ -293,9 +297,20 @@ class Thread:
     def floats(self):
         return {name: True for name, kind in self.kernel.scopes[0].values() if kind in ("f32", "f64")}
 
+    def do_call(self, name, kinds, operands):
+        to, function, *given = ("=" + what.strip("() \n") for _, what in operands)
+        self.passed[to] = self.kernel.calls[function[1:]](*(self.passed[one] for one in given))
+
     def do_st(self, name, kinds, operands):
         n, _ = bits(kinds)
+        if operands[1][0] == "v":
+            for i, one in enumerate(operands[1][1]):
+                self.space(kinds).store(self.address(operands[0]) + i * n // 8, self.value(one, n), n // 8)
+            return
         v = self.value(operands[1], n)
+        if kinds[0] == "param":
+            self.passed[operands[0][1]] = v
+            return
         if isinstance(v, float):
             v = int.from_bytes(struct.pack("d" if n == 64 else "f", v), "little")
         self.space(kinds).store(self.address(operands[0]), v, n // 8)

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Sets of tasks that launch themselves on a device (docs/gpu-sched.md, engine "graphs"): the
+ * kernel, which is one warp, and what it shares with the host. gpugraphs_warp.h has what it does,
+ * around the text that processors and the engine "gates" run, too; make-gpusched makes
+ * gpugraphs_text.c of gpugraphs.cu.
+ *
+ *	fermata_graph(struct fm_graphs *set, struct fm_gs_task *to, uint32_t task, uint32_t what)
+ *
+ * Each chunk of a task is a graph that the device can launch. The last node of it, or of a graph of
+ * its own that is launched behind it, is this kernel with FM_GATES_ENDED: it decides, and launches
+ * the next chunk's graph, which begins when its own graph has ended (a tail launch). So there is a
+ * chain of graphs, which ends when nothing is to run: it rests. The host begins the next one by a
+ * graph of which this kernel, with FM_GRAPHS_BEGIN, is the only node.
+ *
+ * The device runtime lets a kernel launch only from within a graph. Launched as it is, the kernel
+ * decides about what the host asks for, but opens nothing (FM_GRAPHS_HEAR).
+ *
+ * Who begins. The host asks, and then looks at `rests'; the decider writes `rests', and then looks
+ * at what is asked, with a fence of the whole system in between on both sides. One of the two sees
+ * the other: the host begins a chain for each rest at most once, after it has asked for something.
+ *
+ * With `to', which is memory of the host, it copies the words there, as fermata_set does.
+ *
+ * Owns: nothing.
+ * Locks: the turn (gpusched/core.h), which is waited for: nothing that has it waits for anything.
+ * Threads: any; of what launches, one at a time, as there is one chain.
+ */
+#pragma once
+#include "device/gpusched.h"
+
+#define FM_GRAPHS_KERNEL "fermata_graph"
+#define FM_GRAPHS_LOOKS  64u /* at what the host asks for, before it rests for good */
+
+/* In memory of the host, and written there. */
+struct fm_graphs_asked {
+	uint64_t jobs[FM_GATES_TASKS]; /* that were released, in all */
+	uint64_t park;
+};
+
+/* In memory of the host, and written by the decider. */
+struct fm_graphs_said {
+	uint64_t rests; /* how often the chain has ended, and 1 for before the first */
+	uint64_t error; /* of the device runtime: a graph was not launched, and the set is over */
+};
+
+struct fm_graphs_task {
+	const uint64_t *chunk; /* the graph of each */
+	uint64_t end;          /* is launched behind it; 0: it ends with this kernel */
+};
+
+/* In memory of the device. */
+struct fm_graphs {
+	struct fm_gates s;
+	struct fm_graphs_asked *asked;
+	struct fm_graphs_said *said;
+	/* The decider's. */
+	uint64_t rests;
+	uint32_t opened; /* the task whose chunk is to be launched; n: none */
+	uint32_t opens;  /* may this decision open a gate? */
+	struct fm_graphs_task of[FM_GATES_TASKS];
+};
+
+/* Beside those of gpusched.h, of which there are FM_GATES_ENDED, _NOTE and _QUIET. */
+enum { FM_GRAPHS_HEAR = 1 << 16, FM_GRAPHS_BEGIN = 1 << 17 };
+
+extern const char fm_graphs_text[]; /* PTX, to be linked to the device runtime */

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The memory and the 32 lanes of a device, as the texts of gpusched_warp.h and gpugraphs_warp.h
+ * want them. For nvcc alone.
+ *
+ * Order. `bell` and `turn` have a fence of the whole system on both sides, so that all see their
+ * changes in one order. Other loads acquire and other stores release. What a lane has written is
+ * seen by the others behind __syncwarp(), and lane 0's fence then speaks for all.
+ */
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#define ALL 0xffffffffu
+
+static __device__ __forceinline__ uint64_t load(const uint64_t *p)
+{
+	uint64_t v;
+
+	asm volatile("ld.acquire.sys.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+
+static __device__ __forceinline__ void store(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.release.sys.u64 [%0], %1;" : : "l"(p), "l"(v) : "memory");
+}
+
+static __device__ __forceinline__ void fence(void)
+{
+	asm volatile("fence.sc.sys;" : : : "memory");
+}
+
+static __device__ __forceinline__ void more(uint64_t *p, uint64_t v)
+{
+	asm volatile("red.relaxed.sys.add.u64 [%0], %1;" : : "l"(p), "l"(v) : "memory");
+}
+
+static __device__ __forceinline__ uint64_t same(uint64_t x)
+{
+	return __shfl_sync(ALL, x, 0);
+}
+
+static __device__ __forceinline__ uint64_t add_once(uint64_t *p, uint64_t v)
+{
+	uint64_t old = 0;
+
+	__syncwarp();
+	if (!threadIdx.x) {
+		fence();
+		asm volatile("atom.relaxed.sys.add.u64 %0, [%1], %2;"
+			     : "=l"(old)
+			     : "l"(p), "l"(v)
+			     : "memory");
+		fence();
+	}
+	__syncwarp();
+	return same(old);
+}
+
+static __device__ __forceinline__ uint64_t swap_once(uint64_t *p, uint64_t v)
+{
+	uint64_t old = 0;
+
+	__syncwarp();
+	if (!threadIdx.x) {
+		fence();
+		asm volatile("atom.relaxed.sys.exch.b64 %0, [%1], %2;"
+			     : "=l"(old)
+			     : "l"(p), "l"(v)
+			     : "memory");
+		fence();
+	}
+	__syncwarp();
+	return same(old);
+}
+
+static __device__ __forceinline__ uint64_t sum(uint64_t x)
+{
+	for (int by = 16; by; by >>= 1)
+		x += __shfl_xor_sync(ALL, x, by);
+	return x;
+}
+
+static __device__ __forceinline__ uint64_t least(uint64_t x)
+{
+	for (int by = 16; by; by >>= 1) {
+		uint64_t other = __shfl_xor_sync(ALL, x, by);
+
+		x = other < x ? other : x;
+	}
+	return x;
+}
+
+static __device__ __forceinline__ uint64_t clock_ns(void)
+{
+	uint64_t ns;
+
+	asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(ns));
+	return ns;
+}
+
+// The functions of the text are the device's.
+#define inline __device__ __forceinline__
+#include "gpusched/keys.h"
+
+static inline uint32_t first_of(uint32_t n, struct fm_gs_key key, uint32_t at)
+{
+	for (int by = 16; by; by >>= 1) {
+		struct fm_gs_key other;
+		uint32_t k = __shfl_xor_sync(ALL, at, by);
+
+		other.first = __shfl_xor_sync(ALL, key.first, by);
+		other.second = __shfl_xor_sync(ALL, key.second, by);
+		if (k != n && (at == n || fm_gs_before(&other, k, &key, at))) {
+			key = other;
+			at = k;
+		}
+	}
+	return at;
+}
+
+static __device__ __forceinline__ uint64_t peek(const uint64_t *p)
+{
+	uint64_t v;
+
+	asm volatile("ld.relaxed.sys.u64 %0, [%1];" : "=l"(v) : "l"(p) : "memory");
+	return v;
+}
+
+static __device__ __forceinline__ uint64_t take(uint64_t *p)
+{
+	uint64_t old;
+
+	asm volatile("atom.relaxed.sys.add.u64 %0, [%1], 1;" : "=l"(old) : "l"(p) : "memory");
+	return old;
+}
+
+static __device__ __forceinline__ bool any_of(uint32_t x)
+{
+	for (int by = 16; by; by >>= 1)
+		x |= __shfl_xor_sync(ALL, x, by);
+	return x;
+}
+
+#define FM_GS_LANE             threadIdx.x
+#define FM_GS_LANES            FM_GATES_LANES
+#define FM_GS_SYNC             __syncwarp()
+#define FM_GS_LOAD(p)          load(p)
+#define FM_GS_PEEK(p)          peek(p)
+#define FM_GS_STORE(p, v)      store(p, v)
+#define FM_GS_ADD(p, v)        add_once(p, v)
+#define FM_GS_SWAP(p, v)       swap_once(p, v)
+#define FM_GS_SAME(x)          same(x)
+#define FM_GS_FIRST(n, key, i) first_of(n, key, i)
+#define FM_GS_SUM(x)           sum(x)
+#define FM_GS_LEAST(x)         least(x)
+#define FM_GS_ANY(x)           any_of(x)
+#define FM_GS_CLZ(x)           __clzll((long long)(x))
+#define FM_GATES_DEVICE_NOW    clock_ns()
+#define FM_GATES_SHOW(p, v)    (*(volatile uint64_t *)(p) = (v))
+#define FM_GATES_TAKE(p)       take(p)
+#define FM_GATES_MORE(p, v)    more(p, v)
