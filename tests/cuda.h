@@ -369,6 +369,7 @@ struct cu_copy_2d {
 	X(cuGraphAddEventRecordNode, cuGraphAddEventRecordNode, 11010, (CUgraphNode *node, CUgraph graph, const CUgraphNode *deps, size_t n, CUevent event)) \
 	X(cuGraphChildGraphNodeGetGraph, cuGraphChildGraphNodeGetGraph, 10000, (CUgraphNode node, CUgraph *graph)) \
 	P(cuGraphInstantiateWithParams, cuGraphInstantiateWithParams, 12000, _ptsz, (CUgraphExec *exec, CUgraph graph, struct cu_instantiate *how), (exec, graph, how)) \
+	X(cuGraphExecGetFlags, cuGraphExecGetFlags, 12000, (CUgraphExec exec, uint64_t *flags)) \
 	X(cuGraphExecUpdate_v2, cuGraphExecUpdate, 12000, (CUgraphExec exec, CUgraph graph, struct cu_update *result)) \
 	X(cuGraphInstantiate_v2, cuGraphInstantiate, 11000, (CUgraphExec *exec, CUgraph graph, CUgraphNode *node, char *log, size_t size)) \
 	X(cuGraphInstantiateWithFlags, cuGraphInstantiateWithFlags, 11040, (CUgraphExec *exec, CUgraph graph, unsigned long long flags)) \
@@ -388,6 +389,7 @@ struct cu_copy_2d {
 	X(cuModuleEnumerateFunctions, cuModuleEnumerateFunctions, 12040, (CUfunction *f, unsigned n, CUmodule m)) \
 	X(cuLinkCreate_v2, cuLinkCreate, 6050, (unsigned n, int *options, void **values, CUlinkState *state)) \
 	X(cuLinkAddData_v2, cuLinkAddData, 6050, (CUlinkState state, int type, void *data, size_t size, const char *name, unsigned n, int *options, void **values)) \
+	X(cuLinkAddFile_v2, cuLinkAddFile, 6050, (CUlinkState state, int type, const char *path, unsigned n, int *options, void **values)) \
 	X(cuLinkComplete, cuLinkComplete, 5050, (CUlinkState state, void **cubin, size_t *size)) \
 	X(cuLinkDestroy, cuLinkDestroy, 5050, (CUlinkState state)) \
 	X(cuLibraryLoadData, cuLibraryLoadData, 12000, (CUlibrary *l, const void *image, int *jit, void **jit_values, unsigned n_jit, int *options, void **values, unsigned n)) \

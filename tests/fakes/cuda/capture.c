@@ -212,6 +212,7 @@ static fm_cu_result begin(CUstream stream, int mode, CUgraph graph, const struct
 
 fm_cu_result cuStreamBeginCapture_v2(CUstream stream, int mode)
 {
+	FK_TRY(fk_fails("cuStreamBeginCapture_v2"));
 	FK_TRY(fk_enter());
 	return fk_leave(begin(stream, mode, NULL, NULL));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Graphs that are launched: plans, which are what a graph was when it was instantiated. */
 #include "image.h"
+#include "launches.h"
 #include "pools.h"
 #include "vmm.h"
 #include <stdlib.h>
@@ -24,6 +25,10 @@ struct CUgraphExec_st {
 	struct fk_plan *plan;
 	bool frees_on_launch; /* what its launch before has allocated */
 	struct fk_point last; /* launch: they do not overlap */
+	uint64_t flags;
+	bool upload,
+		launched; /* it was to be uploaded, at `uploaded'; the device has launched it */
+	struct fk_point uploaded;
 };
 
 enum { FREES_ON_LAUNCH = 1, BY_DEVICE = 4 }; /* flags of an instantiation */
@@ -37,15 +42,23 @@ const struct fk_work *fk_plan_next(const struct fk_plan *p, size_t *i)
 	return *i < p->n ? &p->step[(*i)++].work : NULL;
 }
 
-static void run_plan(struct fk_work *w)
+void fk_plan_run(struct fk_plan *p)
 {
 	size_t i = 0;
 
-	fk_guard_check_graph(w->plan);
-	for (struct fk_work *step; (step = (struct fk_work *)fk_plan_next(w->plan, &i));) {
+	fk_guard_check_graph(p);
+	for (struct fk_work *step; (step = (struct fk_work *)fk_plan_next(p, &i));) {
 		fk_guard_check_node(step);
 		fk_run_work(step);
 	}
+}
+
+static void run_plan(struct fk_work *w)
+{
+	if (fk_in_graph())
+		fk_plan_run(w->plan);
+	else
+		fk_chain_run(w->plan);
 }
 
 static void put(struct fk_plan *p)
@@ -169,7 +182,7 @@ fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 	FK_TRY(fk_enter_ctx());
 	if (!exec || !fk_graph_known(graph) || flags > 15)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	if (flags & BY_DEVICE && !fk_graph_by_device(graph))
+	if (flags & BY_DEVICE && fk_graph_not_by_device(graph))
 		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
 	if (fails) {
 		*exec = FK_UNDEFINED;
@@ -180,6 +193,7 @@ fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 		return fk_leave(CU_OUT_OF_MEMORY);
 	e->plan = plan(graph);
 	e->frees_on_launch = flags & FREES_ON_LAUNCH;
+	e->flags = flags;
 	e->next = execs;
 	execs = e;
 	*exec = e;
@@ -196,6 +210,18 @@ fm_cu_result cuGraphInstantiate_v2(
 	return cuGraphInstantiateWithFlags(exec, graph, 0);
 }
 
+static CUgraphNode not_by_device(CUgraph graph, const struct cu_instantiate *how)
+{
+	CUgraphNode node = NULL;
+
+	if (!(how->flags & BY_DEVICE) || fk_enter())
+		return NULL;
+	if (fk_graph_known(graph))
+		node = fk_graph_not_by_device(graph);
+	fk_leave(FM_CU_SUCCESS);
+	return node;
+}
+
 fm_cu_result cuGraphInstantiateWithParams(
 	CUgraphExec *exec, CUgraph graph, struct cu_instantiate *how)
 {
@@ -203,10 +229,50 @@ fm_cu_result cuGraphInstantiateWithParams(
 			      : FM_CU_ERROR_INVALID_VALUE;
 
 	if (how) {
-		how->failed = NULL;
-		how->result = rc ? 1 : 0;
+		how->failed = rc == FM_CU_ERROR_NOT_SUPPORTED ? not_by_device(graph, how) : NULL;
+		how->result = how->failed ? 3 : rc ? 1 : 0;
 	}
 	return rc;
+}
+
+fm_cu_result cuGraphExecGetFlags(CUgraphExec exec, uint64_t *flags)
+{
+	FK_TRY(fk_fails("cuGraphExecGetFlags"));
+	FK_TRY(fk_enter());
+	if (!*find(exec) || !flags)
+		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	*flags = exec->flags;
+	return fk_leave(FM_CU_SUCCESS);
+}
+
+/* --- by the device (launches.h) --- */
+
+/* `again': the launch that runs is another one of it. */
+struct fk_plan *fk_exec_take(CUgraphExec exec, bool again)
+{
+	struct fk_plan *p = NULL;
+
+	pthread_mutex_lock(&fk.lock);
+	if (!*find(exec))
+		fk_die("the device launches %p, which is no graph, or is no more", (void *)exec);
+	if (!fk_passed(exec->last))
+		fk_die("the device launches a graph that the host has launched, and that runs");
+	if (exec->flags & BY_DEVICE && exec->upload && fk_passed(exec->uploaded) &&
+		(!exec->launched || again)) {
+		exec->launched = true;
+		p = exec->plan;
+		atomic_fetch_add(&p->refs, 1);
+	}
+	pthread_mutex_unlock(&fk.lock);
+	return p;
+}
+
+void fk_exec_give(CUgraphExec exec, struct fk_plan *p, bool again)
+{
+	pthread_mutex_lock(&fk.lock);
+	exec->launched = again;
+	put(p);
+	pthread_mutex_unlock(&fk.lock);
 }
 
 /* The nodes keep the names that the first graph gave them. */
@@ -310,6 +376,8 @@ fm_cu_result cuGraphExecDestroy(CUgraphExec exec)
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (fk_unsafe())
 		return fk_leave(CU_CAPTURE_UNSUPPORTED);
+	if (exec->launched)
+		fk_die("a graph is destroyed that the device has launched, and that runs");
 	*e = exec->next;
 	put(exec->plan);
 	free(exec);
@@ -379,6 +447,8 @@ fm_cu_result cuGraphLaunch(CUgraphExec exec, CUstream stream)
 	FK_TRY(fk_enter());
 	if (!*find(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
+	if (exec->launched)
+		fk_die("the host launches a graph that the device has launched, and that runs");
 	rc = fk_leave(launch(exec, stream));
 	fk_at("cuGraphLaunch, behind");
 	return rc;
@@ -394,11 +464,13 @@ static fm_cu_result upload(CUgraphExec exec, CUstream stream)
 	if (s->capture)
 		return fk_enqueue(stream, &nothing, NULL);
 	FK_TRY(fk_implicit(s));
-	return fk_submit(s, &nothing, &exec->last, 1, NULL);
+	exec->upload = true;
+	return fk_submit(s, &nothing, &exec->last, 1, &exec->uploaded);
 }
 
 fm_cu_result cuGraphUpload(CUgraphExec exec, CUstream stream)
 {
+	FK_TRY(fk_fails("cuGraphUpload"));
 	FK_TRY(fk_enter());
 	if (!*find(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);

@@ -472,8 +472,8 @@ void fk_capture_leave(CUstream s); /* which is no more */
 /* graph.c */
 CUgraph fk_graph_new(void);
 bool fk_graph_known(CUgraph graph);
-CUgraph fk_graph_with(CUgraphNode node); /* NULL: there is none */
-bool fk_graph_by_device(CUgraph graph);  /* may the device itself launch it? */
+CUgraph fk_graph_with(CUgraphNode node);           /* NULL: there is none */
+CUgraphNode fk_graph_not_by_device(CUgraph graph); /* that the device cannot launch; or NULL */
 struct fk_nodes *fk_nodes_copy(const CUgraphNode *node, size_t n);
 /* In one dimension; false: it is in several. */
 bool fk_copy_1d(const struct cu_copy_3d *c, struct fk_work *w);
@@ -585,6 +585,10 @@ const struct fk_kernel *fk_again_find(const char *name);
 void fk_set(const struct fk_block *b);
 void fk_rows_chunk(const struct fk_block *b);
 void fk_rows_store(const struct fk_block *b);
+/* set_graphs.c */
+void fk_set_graph(const struct fk_block *b);
+void fk_graph_chunk(const struct fk_block *b);
+void fk_graph_launches(const struct fk_block *b);
 /* science.c: those of bench/science.h */
 const struct fk_kernel *fk_science_find(const char *name);
 

@@ -62,4 +62,6 @@ bool fk_entry_param(struct fk_entry *e, unsigned at, unsigned size);
 /* elf.c, ptx.c: into an image that is empty. */
 size_t fk_elf_size(const unsigned char *elf);
 fm_cu_result fk_elf_read(const unsigned char *elf, size_t size, struct fk_image *out);
+/* Functions that are elsewhere must have been linked to it, which is said at its end. */
+#define FK_LINKED "\n// linked\n"
 fm_cu_result fk_ptx_read(const char *text, struct fk_image *out);

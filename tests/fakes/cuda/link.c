@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The linker, for who gives it one piece: what comes out is what went in. */
+/* The linker, for one piece, which may call a library: what comes out is what went in. */
 #include "image.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct CUlinkState_st {
 	char *data;
 	size_t size;
+	bool library;
 };
 
 fm_cu_result cuLinkCreate_v2(unsigned n, int *options, void **values, CUlinkState *state)
 {
 	fm_cu_result rc = FM_CU_SUCCESS;
 
+	FK_TRY(fk_fails("cuLinkCreate_v2"));
 	FK_TRY(fk_enter_ctx());
 	*state = calloc(1, sizeof(**state));
 	if (!*state)
@@ -27,7 +30,7 @@ fm_cu_result cuLinkAddData_v2(CUlinkState s, int type, void *data, size_t size, 
 		return FM_CU_ERROR_INVALID_VALUE;
 	if (s->data)
 		return FM_CU_ERROR_NOT_SUPPORTED; /* there is nothing here that could link */
-	s->data = calloc(1, size + 1);
+	s->data = calloc(1, size + sizeof(FK_LINKED));
 	if (!s->data)
 		return CU_OUT_OF_MEMORY;
 	memcpy(s->data, data, size);
@@ -35,10 +38,32 @@ fm_cu_result cuLinkAddData_v2(CUlinkState s, int type, void *data, size_t size, 
 	return FM_CU_SUCCESS;
 }
 
+/* Libraries alone; whatever they have is what is called. */
+fm_cu_result cuLinkAddFile_v2(
+	CUlinkState s, int type, const char *path, unsigned n, int *options, void **values)
+{
+	char head[8] = "";
+	FILE *f;
+
+	FK_TRY(fk_fails("cuLinkAddFile_v2"));
+	if (!s || !path || type != 4)
+		return FM_CU_ERROR_INVALID_VALUE;
+	f = fopen(path, "r");
+	if (!f)
+		return CU_FILE_NOT_FOUND;
+	s->library =
+		fread(head, 1, sizeof(head), f) == sizeof(head) && !memcmp(head, "!<arch>\n", 8);
+	fclose(f);
+	return s->library ? FM_CU_SUCCESS : CU_INVALID_IMAGE;
+}
+
 fm_cu_result cuLinkComplete(CUlinkState s, void **cubin, size_t *size)
 {
+	FK_TRY(fk_fails("cuLinkComplete"));
 	if (!s || !cubin || !s->data)
 		return FM_CU_ERROR_INVALID_VALUE;
+	if (s->library)
+		strcpy(s->data + strlen(s->data), FK_LINKED);
 	*cubin = s->data;
 	if (size)
 		*size = s->size;

@@ -194,17 +194,26 @@ fm_cu_result cuGraphDestroyNode(CUgraphNode node)
 	return fk_leave(FM_CU_SUCCESS);
 }
 
-/* What the device itself may launch. */
-bool fk_graph_by_device(CUgraph graph)
+/* Kernels; fills, and copies that need no thread of the host; and graphs of these. */
+static bool is_by_device(const struct fk_work *w)
+{
+	int type = fk_work_type(w);
+
+	if (type == NODE_COPY)
+		return !w->copy.staged && fk_reachable(w->copy.src) && fk_reachable(w->copy.dst);
+	return type == NODE_KERNEL || type == NODE_FILL;
+}
+
+CUgraphNode fk_graph_not_by_device(CUgraph graph)
 {
 	for (CUgraphNode n = graph->first; n; n = n->next) {
-		int type = fk_work_type(&n->work);
+		CUgraph part = fk_graph_of(&n->work);
+		CUgraphNode within = part ? fk_graph_not_by_device(part) : NULL;
 
-		if (type != NODE_KERNEL && type != NODE_COPY && type != NODE_FILL &&
-			(type != NODE_GRAPH || !fk_graph_by_device(fk_graph_of(&n->work))))
-			return false;
+		if (within || (!part && !is_by_device(&n->work)))
+			return within ? within : n;
 	}
-	return true;
+	return NULL;
 }
 
 fm_cu_result cuGraphKernelNodeGetAttribute(CUgraphNode node, int id, void *value)

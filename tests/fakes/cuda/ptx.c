@@ -237,6 +237,8 @@ fm_cu_result fk_ptx_read(const char *text, struct fk_image *out)
 
 	if (number * 10 > NEWEST + 0.5)
 		rc = CU_UNSUPPORTED_PTX;
+	else if (target && strstr(target, ".extern .func") && !strstr(text, FK_LINKED))
+		rc = CU_INVALID_PTX;
 	else if (target && !strncmp(space(target + 7), "sm_", 3))
 		rc = atoi(space(target + 7) + 3) <= FK_SM ? read_all(target, out) : CU_INVALID_PTX;
 	free(plain);
