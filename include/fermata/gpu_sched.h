@@ -35,8 +35,10 @@
  *            task has a stream of the context that is current at fm_gpu_set_new(), and the end of
  *            each chunk decides there, or in a set that is `resident` a warp that stays on the
  *            device while there is something for it. Sets have 32 tasks at most.
- *   "graphs" is -ENOSYS in this version.
- *   NULL     the best one that there is for a device: "gates". Without one: -ENOSYS.
+ *   "graphs" CUDA, likewise. Each chunk is a graph, which the device launches itself: what enqueue
+ *            launches, captured, or one of the program's (`graph`). It needs the device runtime of
+ *a CUDA toolkit where the program runs, has one slot, and no `resident` sets. It has run on no
+ *device yet. NULL     the best one that there is for a device: "gates". Without one: -ENOSYS.
  *
  * Policies; with all of them a chunk that runs is not stopped, and what is equal goes by number:
  *   "fixed-priority"  the largest priority.
@@ -98,7 +100,8 @@ struct fm_gpu_set;
  * NULL, and the error in *error (may be NULL). -EINVAL: no such policy or engine, no slots, too
  * many, or too deep, or a group or device without a name, or with a long one. -ENOSYS: this library
  * does not have the engine. -EOPNOTSUPP: the engine has no sets that are `resident`, of virtual
- * time, or of another group or device than the process's. -ENODEV: no context is current. -ENOMEM.
+ * time, of so many slots, or of another group or device than the process's. -ENODEV: no context is
+ * current. -ENOMEM.
  */
 struct fm_gpu_set_options {
 	size_t size; /* sizeof(struct fm_gpu_set_options) */
@@ -131,12 +134,13 @@ struct fm_gpu_set *fm_gpu_set_new(const struct fm_gpu_set_options *options, int 
 
 /*
  * A task, before the set is started (else -EBUSY). Returns its number, from 0 on. -E2BIG: a task
- * more than FM_GPU_TASKS_MAX, or than 32 with "gates". -EOPNOTSUPP: a graph, which the engine
- * cannot launch. -EINVAL: a name that has no 1 to 63 printable characters without spaces, quotes
- * and slashes; a time of FM_GPU_TIME_MAX or more; a period of less than 1 us, or in a set that is
- * not `resident`; a phase without a period; a deadline beyond the period; a weight beyond 2^20; too
- * many chunks; neither enqueue nor wcet_ns, or with "gates" no enqueue. -EOPNOTSUPP, with "gates":
- * a period of a task that comes after others.
+ * more than FM_GPU_TASKS_MAX, or than 32 with "gates" and "graphs". -EOPNOTSUPP: a graph, which the
+ * engine cannot launch. -EINVAL: a name that has no 1 to 63 printable characters without spaces,
+ * quotes and slashes; a time of FM_GPU_TIME_MAX or more; a period of less than 1 us, or in a set
+ * that is not `resident`; a phase without a period; a deadline beyond the period; a weight beyond
+ * 2^20; too many chunks; neither enqueue nor wcet_ns, or with "gates" no enqueue, or with "graphs"
+ * not one of enqueue and graph, or a chunk without one. -EOPNOTSUPP, with "gates": a period of a
+ * task that comes after others.
  */
 struct fm_gpu_task {
 	size_t size;          /* sizeof(struct fm_gpu_task) */
@@ -156,8 +160,14 @@ struct fm_gpu_task {
 	 * it has left the stream in a capture; -ETIME if it took more than 10 s. NULL ("cpu"): each
 	 * chunk lasts its part of wcet_ns. */
 	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx);
-	struct CUgraphExec_st **graph; /* instead: a graph for each chunk. NULL */
-	unsigned n_chunks;             /* 0: 1 */
+	/* With "graphs" enqueue is called by fm_gpu_set_start(), once for each chunk, while the
+	 * stream is captured; the chunk does that again for each job. Its error is that of the
+	 * start. */
+	/* "graphs", instead of enqueue: a graph for each chunk, instantiated for launch by the
+	 * device, in the set's context. Nothing else launches, changes or destroys it until the set
+	 * is freed; one graph may be that of several chunks of the set. NULL */
+	struct CUgraphExec_st **graph;
+	unsigned n_chunks; /* 0: 1 */
 	/* Its k-th job is released when each of these tasks has completed its k-th. They may be
 	 * added later; fm_gpu_set_start() checks them. */
 	const unsigned *after;
@@ -172,6 +182,9 @@ int fm_gpu_task_add(struct fm_gpu_set *set, const struct fm_gpu_task *task);
  * -ENOSPC: the process has too many queues, or groups. -ENOMEM, -EAGAIN: no memory or threads.
  * With "gates", -E2BIG: more tasks than there are channels of the device for them;
  * fm_gpu_set_why() has the number. -ENOSYS, -EIO: the driver lacks what it takes, or refuses it.
+ * With "graphs", -ENOSYS: or there is no device runtime (docs/gpu-sched.md); -EINVAL: a graph that
+ * the device cannot launch, or work that cannot be captured, and fm_gpu_set_why() names the chunk,
+ * the node and the reason; or an error of enqueue.
  *
  * With `admit`, also -EDQUOT: a task may miss its deadline; fm_gpu_set_why() tells which. That is
  * decided by sufficient tests, so a set that is refused need not miss any. -EOPNOTSUPP: another

@@ -89,6 +89,7 @@
 	X(GPU_PARK, "park of struct fm_cu_feed")                                    \
 	X(GPU_READ, "reading of struct fm_cu_feed")                                 \
 	X(GPU_FEED, "lock of struct fm_cu_feed")                                    \
+	X(GPU_BEGIN, "lock of struct fm_cu_graphs")                                 \
 	X(GPU_MODULES, "modules.lock of api/cuda/gpusched/gates.c")                 \
 	X(LIB_WAITER, "lock of struct fm_waiter")                                   \
 	X(LIB_HWQUEUE, "lock of struct fm_hwqueue")                                 \

@@ -16,6 +16,7 @@
 struct fm_gpu_engine {
 	const char *name;
 	unsigned tasks;     /* of a set, at most */
+	unsigned slots;     /* likewise; 0: as many as there may be */
 	bool resident;      /* does it have sets that release by period and by word? */
 	bool virtual_time;  /* does it have sets in which time passes by calls only? */
 	bool seated;        /* may a set say of which group, and on which device it is (seat.h)? */
@@ -42,5 +43,6 @@ struct fm_gpu_engine {
 
 extern const struct fm_gpu_engine fm_gpu_cpu;
 
-/* Of another library; once, before the program runs. */
+/* Of another library, before the program runs: two at most. The first one is what is taken where no
+ * name is given. */
 void fm_gpu_engine_offer(const struct fm_gpu_engine *engine);

@@ -55,11 +55,11 @@ static int find_policy(const char *name, enum fm_gs_policy *policy)
 	return -EINVAL;
 }
 
-static const struct fm_gpu_engine *offered; /* beside "cpu" */
+static const struct fm_gpu_engine *offered[2]; /* beside "cpu" */
 
 void fm_gpu_engine_offer(const struct fm_gpu_engine *engine)
 {
-	offered = engine;
+	offered[offered[0] != NULL] = engine;
 }
 
 static int find_engine(const char *name, const struct fm_gpu_engine **engine)
@@ -67,9 +67,11 @@ static int find_engine(const char *name, const struct fm_gpu_engine **engine)
 	*engine = &fm_gpu_cpu;
 	if (name && !strcmp(name, fm_gpu_cpu.name))
 		return 0;
-	*engine = offered;
-	if (offered && (!name || !strcmp(name, offered->name)))
-		return 0;
+	for (size_t i = 0; i < FM_ARRAY_LEN(offered) && offered[i]; i++) {
+		*engine = offered[i];
+		if (!name || !strcmp(name, offered[i]->name))
+			return 0;
+	}
 	return !name || !strcmp(name, "gates") || !strcmp(name, "graphs") ? -ENOSYS : -EINVAL;
 }
 
@@ -78,6 +80,8 @@ static int check_kind(const struct fm_gpu_set_options *o, const struct fm_gpu_en
 	if ((o->resident && !engine->resident) || (o->virtual_time && !engine->virtual_time))
 		return -EOPNOTSUPP;
 	if ((o->group || o->device) && !engine->seated)
+		return -EOPNOTSUPP;
+	if (engine->slots && o->slots > engine->slots)
 		return -EOPNOTSUPP;
 	return 0;
 }
@@ -126,6 +130,7 @@ static void free_memory(struct fm_gpu_set *s)
 	for (uint32_t i = 0; s->work && i < s->host.g.n; i++) {
 		free(s->work[i].stream.at);
 		free(s->work[i].after);
+		free(s->work[i].graph);
 	}
 	free(s->host.g.task);
 	free(s->work);

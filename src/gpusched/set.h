@@ -44,6 +44,7 @@ struct fm_gpu_work {
 	char name[FM_GPU_NAME_MAX];
 	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx);
 	void *ctx;
+	struct CUgraphExec_st **graph; /* of each chunk; NULL */
 	uint32_t *after;
 	bool has_word;
 	int error;          /* of enqueue; then the task is off, */

@@ -68,13 +68,30 @@ static int check_for_engine(struct fm_gpu_set *s, const struct fm_gpu_task *t)
 	return !rc && s->engine->check ? s->engine->check(s, t) : rc;
 }
 
+static int keep_graphs(struct fm_gpu_work *w, const struct fm_gpu_task *t)
+{
+	unsigned n = t->n_chunks ? t->n_chunks : 1;
+
+	if (!t->graph)
+		return 0;
+	w->graph = calloc(n, sizeof(struct CUgraphExec_st *));
+	if (!w->graph)
+		return -ENOMEM;
+	memcpy(w->graph, t->graph, n * sizeof(struct CUgraphExec_st *));
+	return 0;
+}
+
 static int keep_work(struct fm_gpu_work *w, uint32_t number, const struct fm_gpu_task *t)
 {
 	*w = (struct fm_gpu_work){.enqueue = t->enqueue, .ctx = t->ctx};
+	if (keep_graphs(w, t))
+		return -ENOMEM;
 	if (t->n_after) {
 		w->after = calloc(t->n_after, sizeof(*w->after));
-		if (!w->after)
+		if (!w->after) {
+			free(w->graph);
 			return -ENOMEM;
+		}
 		for (unsigned i = 0; i < t->n_after; i++)
 			w->after[i] = t->after[i];
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""On a device: sets of tasks that decide there (<fermata/gpu_sched.h>, engine "gates"), by the cases of
-tests/integration/cuda/cuda_gpu_set.c and cuda_gpu_resident.c that a device can show, and what a set costs, by its kind and number
+"""On a device: sets of tasks that decide there (<fermata/gpu_sched.h>, engines "gates" and "graphs"), by the cases of
+tests/integration/cuda/cuda_gpu_set.c, cuda_gpu_resident.c and cuda_gpu_graphs.c that a device can show, and what a set costs, by its kind and number
 of tasks (cuda_gpu_rows.c). It fails if a case does. How good the numbers are is for people to say. Exit status 77: no device.
 
   test_gpu_set.py [--rows]      --rows: the numbers alone"""
@@ -12,8 +12,10 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BUILD, cuda_env, program
 
+GRAPHS = "cuda_gpu_graphs"  # where there is a device runtime
 CASES = {"cuda_gpu_set": ("refusals", "order", "enqueues", "waits", "contexts", "forks", "exits", "free", "worker 300"),
-         "cuda_gpu_resident": ("periods", "words", "waits", "ends", "exits", "worker 300")}
+         "cuda_gpu_resident": ("periods", "words", "waits", "ends", "exits", "worker 300"),
+         GRAPHS: ("order", "own", "refusals", "enqueues", "waits", "contexts", "forks", "exits", "free", "again", "worker 300")}
 TASKS = 1, 2, 5, 16, 25  # of 32 channels some are kept
 HEAD = "tasks", "us a chunk", "decision us", "max", "release us P50", "P99"
 KINDS = "without a resident", "with a resident"
@@ -25,6 +27,8 @@ BESIDE = ("alone", None), ("beside an idle set without a resident", 0), ("beside
 def run(env, of, *words):
     argv = [program(of), *words]
     r = subprocess.run(argv, env=env, input="go\n", capture_output=True, text=True, timeout=240, check=False)
+    if r.returncode == 77 and of == GRAPHS:
+        return None
     if r.returncode in (77, 127) or "cannot open shared object" in r.stderr:
         sys.exit(77)
     if r.returncode:
@@ -36,6 +40,9 @@ def cases(env):
     for of, names in CASES.items():
         for case in names:
             out = run(env, of, *case.split())
+            if out is None:
+                print("skipped ", of, "there is no device runtime")
+                break
             if case.startswith("worker") and out.split()[-1] != "0":
                 sys.exit(f"{of} {case}: {out}")
             print("ok      ", of, case)
@@ -85,6 +92,13 @@ def main():
     print("".join(f"{h:>16}" for h in HEAD))
     for n in TASKS:
         print("".join(f"{w:>16}" for w in run(env, "cuda_gpu_set", "measure", str(n)).split()[1:]))
+    print('engine "graphs", the same')
+    for n in TASKS:
+        graphs = run(env, GRAPHS, "measure", str(n))
+        if graphs is None:
+            print("there is no device runtime")
+            break
+        print("".join(f"{w:>16}" for w in graphs.split()[1:]))
     by_kind(env)
     beside(env)
 

@@ -42,8 +42,8 @@ static void refusals(void)
 	options.device = "arm";
 	MUST(!fm_gpu_set_new(&options, &error) && error == -EOPNOTSUPP);
 	options.device = NULL;
-	options.engine = "graphs";
-	MUST(!fm_gpu_set_new(&options, &error) && error == -ENOSYS);
+	options.engine = "grids";
+	MUST(!fm_gpu_set_new(&options, &error) && error == -EINVAL);
 	options.engine = NULL;
 	set = fm_gpu_set_new(&options, &error);
 	MUST(set && !error);

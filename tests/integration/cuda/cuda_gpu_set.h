@@ -95,6 +95,7 @@ static int enqueue(struct CUstream_st *stream, unsigned chunk, void *ctx)
 
 static bool resident; /* is that the kind of the sets that are made? */
 static unsigned depth;
+static const char *engine = "gates";
 
 static struct fm_gpu_set *make(const char *policy, unsigned slots, int *error)
 {
@@ -102,7 +103,7 @@ static struct fm_gpu_set *make(const char *policy, unsigned slots, int *error)
 		.policy = policy,
 		.slots = slots,
 		.depth = depth,
-		.engine = "gates",
+		.engine = engine,
 		.resident = resident};
 
 	return fm_gpu_set_new(&options, error);

@@ -16,6 +16,9 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUgraphNode_st *CUgraphNode;
+typedef struct CUlinkState_st *CUlinkState;
 typedef struct CUgreenCtx_st *CUgreenCtx;
 typedef struct CUfunc_st *CUfunction;
 typedef struct CUmod_st *CUmodule;
@@ -135,6 +138,21 @@ enum {
 	FM_CU_MEMORY_FD = 1 /* of handle_types: a descriptor, for other processes */
 };
 
+/* CUDA_GRAPH_INSTANTIATE_PARAMS */
+struct fm_cu_instantiate {
+	uint64_t flags;
+	CUstream upload;
+	CUgraphNode failed; /* which node was in the way; or NULL */
+	int result;         /* why */
+};
+enum {
+	FM_CU_GRAPH_BY_DEVICE = 4, /* CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH */
+	FM_CU_GRAPH_NODE = 3,      /* `result': the device cannot launch such a node, */
+	FM_CU_GRAPH_CONTEXTS = 4,  /* or the nodes are of several contexts */
+	FM_CU_LINK_PTX = 1,        /* CUjitInputType */
+	FM_CU_LINK_LIBRARY = 4,
+};
+
 /* X(name here, symbol of the library, parameters) */
 /* clang-format off */
 #define FM_CU_DRIVER(X) \
@@ -166,6 +184,11 @@ enum {
 	X(copy_within, "cuMemcpyDtoDAsync_v2", (CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream)) \
 	X(fill, "cuMemsetD32Async", (CUdeviceptr to, unsigned value, size_t n, CUstream stream)) \
 	X(module_load, "cuModuleLoadData", (CUmodule *module, const void *image)) \
+	X(link_create, "cuLinkCreate_v2", (unsigned n, int *options, void **values, CUlinkState *state)) \
+	X(link_data, "cuLinkAddData_v2", (CUlinkState state, int type, void *data, size_t size, const char *name, unsigned n, int *options, void **values)) \
+	X(link_file, "cuLinkAddFile_v2", (CUlinkState state, int type, const char *path, unsigned n, int *options, void **values)) \
+	X(link_complete, "cuLinkComplete", (CUlinkState state, void **image, size_t *size)) \
+	X(link_destroy, "cuLinkDestroy", (CUlinkState state)) \
 	X(module_function, "cuModuleGetFunction", (CUfunction *f, CUmodule module, const char *name)) \
 	X(module_unload, "cuModuleUnload", (CUmodule module)) \
 	X(launch, "cuLaunchKernelEx", (const struct fm_cu_launch_config *config, CUfunction f, void **params, void **extra)) \
@@ -184,6 +207,15 @@ enum {
 	X(stream_synchronize, "cuStreamSynchronize", (CUstream stream)) \
 	X(stream_query, "cuStreamQuery", (CUstream stream)) \
 	X(stream_mem_ops, "cuStreamBatchMemOp_v2", (CUstream stream, unsigned n, union fm_cu_mem_op *ops, unsigned flags)) \
+	X(capture_begin, "cuStreamBeginCapture_v2", (CUstream stream, int mode)) \
+	X(capture_end, "cuStreamEndCapture", (CUstream stream, CUgraph *graph)) \
+	X(graph_instantiate, "cuGraphInstantiateWithParams", (CUgraphExec *exec, CUgraph graph, struct fm_cu_instantiate *how)) \
+	X(graph_destroy, "cuGraphDestroy", (CUgraph graph)) \
+	X(graph_node_type, "cuGraphNodeGetType", (CUgraphNode node, int *type)) \
+	X(graph_upload, "cuGraphUpload", (CUgraphExec exec, CUstream stream)) \
+	X(graph_launch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream)) \
+	X(graph_flags, "cuGraphExecGetFlags", (CUgraphExec exec, uint64_t *flags)) \
+	X(graph_end, "cuGraphExecDestroy", (CUgraphExec exec)) \
 	X(thread_capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode)) \
 	X(event_create, "cuEventCreate", (CUevent *event, unsigned flags)) \
 	X(event_record, "cuEventRecord", (CUevent event, CUstream stream)) \

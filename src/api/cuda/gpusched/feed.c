@@ -119,6 +119,8 @@ static bool is_to_park(const struct fm_cu_feed *f)
 {
 	if (f->hooks.may_run && !f->hooks.may_run(f->hooks.arg))
 		return true;
+	if (fm_cu_gates_is_of_graphs(f->gates)) /* nothing stands in streams, so it just waits */
+		return f->program_parks || is_left(f);
 	return f->program_parks && !leaves(f);
 }
 
@@ -236,15 +238,40 @@ static uint64_t tell_early(struct fm_cu_feed *f, uint32_t task)
 	return w->off && w->flushed ? w->begun : FM_MIN(over, w->begun);
 }
 
+/* Graphs do not wait to be put: the maker is not told of an end before the begin. The lock is
+ * held. */
+static uint64_t finished_of(const struct fm_cu_feed *f, uint32_t task)
+{
+	const struct work *w = &f->work[task];
+
+	if (fm_cu_gates_is_of_graphs(f->gates))
+		return FM_MIN(done(f, task), w->jobs);
+	return done(f, task) + (w->off ? w->cut : 0);
+}
+
 /* The lock is held, and let go meanwhile. */
 static uint64_t count_finished(struct fm_cu_feed *f)
 {
 	uint64_t sum = 0;
 
 	for (uint32_t i = 0; i < f->n; i++)
-		sum += f->work[i].early ? tell_early(f, i)
-					: done(f, i) + (f->work[i].off ? f->work[i].cut : 0);
+		sum += f->work[i].early ? tell_early(f, i) : finished_of(f, i);
 	return sum;
+}
+
+static uint64_t sum_of_done(const struct fm_cu_feed *f)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < f->n; i++)
+		sum += done(f, i);
+	return sum;
+}
+
+/* Of which the maker has been told. */
+static uint64_t seen_done(const struct fm_cu_feed *f)
+{
+	return fm_cu_gates_is_of_graphs(f->gates) ? f->finished : f->seen_done;
 }
 
 static void take_running(void *arg, const struct fm_cu_gates_words *words)
@@ -263,6 +290,7 @@ static void tell_maker(struct fm_cu_feed *f)
 	bool news, stops;
 
 	pthread_mutex_lock(&f->lock);
+	f->seen_done = sum_of_done(f);
 	finished = count_finished(f);
 	pthread_mutex_unlock(&f->lock);
 	pthread_mutex_lock(&f->park);
@@ -326,6 +354,8 @@ static void look_once(struct fm_cu_feed *f, unsigned look)
 		feed(f, i, 0);
 		flush(f, i);
 	}
+	if (fm_cu_gates_follow(f->gates))
+		lose(f);
 	fm_cu_feed_read_notes(f);
 	tell_maker(f);
 	fm_cu_feed_look_resident(f);
@@ -345,6 +375,8 @@ static uint64_t next_look(const struct fm_cu_feed *f)
 		look = fm_now() + FM_CU_SET_STOPS;
 	else if (is_busy(f))
 		look = fm_now() + FM_CU_SET_PARKED;
+	else if (!f->lost && sum_of_done(f) != seen_done(f))
+		look = fm_now() + FM_CU_SET_LOOK; /* the last jobs have ended since then */
 	return FM_MIN(look, wake);
 }
 

@@ -1,23 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gates.h"
 #include "api/cuda/core/cuda.h"
 #include "api/cuda/core/tune.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
 #include "base/util.h"
-#include "gates_clock.h"
+#include "gates_internal.h"
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What the host shares with the device, in memory of the host. */
-struct shared {
-	struct fm_gates_told told;
-	uint64_t word[FM_GATES_TASKS];
-	struct fm_gs_task task[]; /* as they were read; behind them the set */
-};
 
 /* Of one decision there are four for each task at most. */
 #define NOTES_AT_ONCE (2 * 4 * FM_GATES_TASKS)
@@ -30,26 +22,11 @@ static struct {
 	pthread_mutex_t lock; /* over the load, too */
 	struct {
 		CUcontext ctx;
+		bool graphs; /* of sets of these */
 		CUfunction set;
 	} of[MODULES];
 } modules = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(modules.lock, GPU_MODULES);
-
-struct fm_cu_gates {
-	const struct fm_cu_driver *cu;
-	uint32_t n;
-	CUfunction set;
-	struct shared *shared;
-	CUdeviceptr shared_at, words; /* words: fm_gates, tasks, after */
-	CUstream news, resident, stream[FM_GATES_TASKS];
-	unsigned kind;
-	_Atomic uint64_t residents; /* launched */
-	uint64_t notes;             /* read */
-	struct fm_cu_clock clock;
-	uint64_t put[FM_GATES_TASKS]; /* chunks, also those that failed */
-	bool broken[FM_GATES_TASKS];  /* a wait stands there alone */
-	_Atomic bool any_put;
-};
 
 static bool has_calls(const struct fm_cu_driver *cu)
 {
@@ -74,9 +51,14 @@ static size_t tasks_size(const struct fm_cu_gates *g)
 	return g->n * sizeof(struct fm_gs_task);
 }
 
+static size_t head_size(const struct fm_cu_gates *g)
+{
+	return fm_cu_gates_of_graphs(g) ? sizeof(struct fm_graphs) : sizeof(struct fm_gates);
+}
+
 static CUdeviceptr task_at(const struct fm_cu_gates *g, uint32_t task)
 {
-	return g->words + sizeof(struct fm_gates) + task * sizeof(struct fm_gs_task);
+	return g->words + head_size(g) + task * sizeof(struct fm_gs_task);
 }
 
 static fm_cu_result launch(struct fm_cu_gates *g, CUstream stream, CUdeviceptr to, uint32_t task,
@@ -101,7 +83,7 @@ static fm_cu_result put_op(struct fm_cu_gates *g, CUstream stream, union fm_cu_m
 	return rc;
 }
 
-static fm_cu_result await(struct fm_cu_gates *g, CUstream stream)
+fm_cu_result fm_cu_gates_await(struct fm_cu_gates *g, CUstream stream)
 {
 	int mode = fm_cu_enter(g->cu);
 	fm_cu_result rc = g->cu->stream_synchronize(stream);
@@ -110,19 +92,31 @@ static fm_cu_result await(struct fm_cu_gates *g, CUstream stream)
 	return rc;
 }
 
+static fm_cu_result load_gates(const struct fm_cu_driver *cu, CUfunction *kernel)
+{
+	CUmodule module;
+	fm_cu_result rc = cu->module_load(&module, fm_gates_text);
+
+	return rc ? rc : cu->module_function(kernel, module, FM_GATES_KERNEL);
+}
+
 /* The lock is held. */
 static fm_cu_result load(struct fm_cu_gates *g, CUcontext ctx, unsigned at)
 {
-	CUmodule module;
-	fm_cu_result rc = g->cu->module_load(&module, fm_gates_text);
+	bool graphs = fm_cu_gates_of_graphs(g);
+	fm_cu_result rc = graphs ? fm_cu_graphs_load(g->cu, &g->set) : load_gates(g->cu, &g->set);
 
-	if (!rc)
-		rc = g->cu->module_function(&g->set, module, FM_GATES_KERNEL);
 	if (rc)
 		return rc;
 	modules.of[at].ctx = ctx;
+	modules.of[at].graphs = graphs;
 	modules.of[at].set = g->set;
 	return 0;
+}
+
+static bool is_kernel(const struct fm_cu_gates *g, CUcontext ctx, unsigned at)
+{
+	return modules.of[at].ctx == ctx && modules.of[at].graphs == fm_cu_gates_of_graphs(g);
 }
 
 static fm_cu_result find_kernel(struct fm_cu_gates *g)
@@ -134,7 +128,7 @@ static fm_cu_result find_kernel(struct fm_cu_gates *g)
 	if (rc || !ctx)
 		return rc ? rc : FM_CU_ERROR_INVALID_VALUE;
 	pthread_mutex_lock(&modules.lock);
-	for (i = 0; i < MODULES && modules.of[i].ctx != ctx; i++)
+	for (i = 0; i < MODULES && !is_kernel(g, ctx, i); i++)
 		if (!modules.of[i].ctx)
 			none = FM_MIN(none, i);
 	if (i < MODULES)
@@ -161,9 +155,10 @@ void fm_cu_gates_fork_child(void)
 		modules.of[i].ctx = NULL;
 }
 
-/* Jobs give way to decisions. */
+/* Jobs give way to decisions. Of graphs both are in one stream, and the other is captured. */
 static fm_cu_result make_streams(struct fm_cu_gates *g)
 {
+	uint32_t n = fm_cu_gates_of_graphs(g) ? 1 : g->n;
 	int least = 0, greatest = 0;
 	fm_cu_result rc = g->cu->priority_range(&least, &greatest);
 
@@ -171,12 +166,13 @@ static fm_cu_result make_streams(struct fm_cu_gates *g)
 		rc = g->cu->stream_create(&g->news, FM_CU_STREAM_NON_BLOCKING, greatest);
 	if (rc)
 		g->news = NULL;
-	if (!rc && fm_cu_gates_is_resident(g)) {
-		rc = g->cu->stream_create(&g->resident, FM_CU_STREAM_NON_BLOCKING, greatest);
+	if (!rc && g->kind) {
+		rc = g->cu->stream_create(&g->resident, FM_CU_STREAM_NON_BLOCKING,
+			fm_cu_gates_of_graphs(g) ? least : greatest);
 		if (rc)
 			g->resident = NULL;
 	}
-	for (uint32_t i = 0; !rc && i < g->n; i++) {
+	for (uint32_t i = 0; !rc && i < n; i++) {
 		rc = g->cu->stream_create(&g->stream[i], FM_CU_STREAM_NON_BLOCKING, least);
 		if (rc)
 			g->stream[i] = NULL;
@@ -186,7 +182,7 @@ static fm_cu_result make_streams(struct fm_cu_gates *g)
 
 static fm_cu_result allocate(struct fm_cu_gates *g, size_t words)
 {
-	size_t size = sizeof(struct shared) + tasks_size(g) + sizeof(struct fm_gs);
+	size_t size = sizeof(struct fm_cu_gates_shared) + tasks_size(g) + sizeof(struct fm_gs);
 	void *shared = NULL;
 	fm_cu_result rc = g->cu->host_alloc(
 		&shared, size, FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
@@ -217,13 +213,13 @@ static size_t n_after(const struct fm_gs *set)
 static void describe(const struct fm_cu_gates *g, const struct fm_gs *set, char *words)
 {
 	struct fm_gates head = {.g = *set, .clock = g->clock.later};
-	struct fm_gs_task *task = (struct fm_gs_task *)(words + sizeof(head));
+	struct fm_gs_task *task = (struct fm_gs_task *)(words + head_size(g));
 	uint64_t now = fm_now();
 
 	head.g.task = (struct fm_gs_task *)(uintptr_t)task_at(g, 0);
 	head.g.after = (uint32_t *)(uintptr_t)task_at(g, g->n);
-	head.told =
-		(struct fm_gates_told *)(uintptr_t)(g->shared_at + offsetof(struct shared, told));
+	head.told = (struct fm_gates_told *)(uintptr_t)(g->shared_at +
+							offsetof(struct fm_cu_gates_shared, told));
 	memcpy(task, set->task, tasks_size(g));
 	for (uint32_t i = 0; i < g->n; i++)
 		if (task[i].period && g->clock.known) {
@@ -233,7 +229,7 @@ static void describe(const struct fm_cu_gates *g, const struct fm_gs *set, char 
 	memcpy(words, &head, sizeof(head));
 	g->shared->told.wake = head.g.wake;
 	if (n_after(set))
-		memcpy(words + sizeof(head) + tasks_size(g), set->after,
+		memcpy(words + head_size(g) + tasks_size(g), set->after,
 			n_after(set) * sizeof(*set->after));
 }
 
@@ -251,7 +247,7 @@ static fm_cu_result look_at_clock(struct fm_cu_gates *g, struct fm_cu_clock_look
 	l->before = fm_now();
 	rc = launch(g, g->news, 0, 0, FM_GATES_CLOCK, 0, 0);
 	if (!rc)
-		rc = await(g, g->news);
+		rc = fm_cu_gates_await(g, g->news);
 	l->after = fm_now();
 	l->device = __atomic_load_n(&g->shared->told.clock, __ATOMIC_ACQUIRE);
 	return rc;
@@ -273,9 +269,26 @@ static fm_cu_result measure_clock(struct fm_cu_gates *g)
 	return rc;
 }
 
+/* Of graphs the words are written when these are known. */
+static fm_cu_result begin_words(
+	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size)
+{
+	if (!fm_cu_gates_of_graphs(g))
+		return write_words(g, set, words, size);
+	describe(g, set, words);
+	return fm_cu_graphs_make(g, set, words, size);
+}
+
+/* The first launch may wait for the device, so it is made while nothing stands there. */
+static fm_cu_result launch_first(struct fm_cu_gates *g)
+{
+	return fm_cu_gates_of_graphs(g) ? fm_cu_graphs_launch(g, g->news, 0, 0, 0)
+					: launch(g, g->news, 0, 0, 0, 0, 0);
+}
+
 static int make(struct fm_cu_gates *g, const struct fm_gs *set)
 {
-	size_t size = sizeof(struct fm_gates) + tasks_size(g) + n_after(set) * sizeof(*set->after);
+	size_t size = head_size(g) + tasks_size(g) + n_after(set) * sizeof(*set->after);
 	char *words = calloc(1, size);
 	fm_cu_result rc;
 	int mode;
@@ -289,10 +302,9 @@ static int make(struct fm_cu_gates *g, const struct fm_gs *set)
 	if (!rc)
 		rc = make_streams(g);
 	if (!rc)
-		rc = write_words(g, set, words, size);
-	/* The first launch may wait for the device, so it is made while nothing stands there. */
+		rc = begin_words(g, set, words, size);
 	if (!rc)
-		rc = launch(g, g->news, 0, 0, 0, 0, 0);
+		rc = launch_first(g);
 	if (!rc)
 		rc = g->cu->stream_synchronize(g->news);
 	if (!rc && fm_cu_gates_is_resident(g)) {
@@ -303,7 +315,8 @@ static int make(struct fm_cu_gates *g, const struct fm_gs *set)
 			rc = g->cu->stream_synchronize(g->news);
 	}
 	fm_cu_leave(g->cu, mode);
-	free(words);
+	if ((char *)g->graphs.words != words)
+		free(words);
 	return error_of(rc);
 }
 
@@ -313,7 +326,7 @@ int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, u
 	struct fm_cu_gates *g;
 	int rc;
 
-	if (!has_calls(cu))
+	if (!has_calls(cu) || (kind & FM_CU_GATES_GRAPHS && !fm_cu_graphs_has_calls(cu)))
 		return -ENOSYS;
 	if (set->n > room || set->n > FM_GATES_TASKS)
 		return -E2BIG;
@@ -357,6 +370,8 @@ static fm_cu_result open_wide(struct fm_cu_gates *g, uint32_t task)
  * it asks whether `ended` and `seen_ended` differ, and whether `seen_ended` and `gate` do. */
 int fm_cu_gates_flush(struct fm_cu_gates *g, uint32_t task)
 {
+	if (fm_cu_gates_of_graphs(g))
+		return 0; /* nothing stands anywhere */
 	return write_word(g, task, offsetof(struct fm_gs_task, ended)) ||
 			       write_word(g, task, offsetof(struct fm_gs_task, seen_ended)) ||
 			       open_wide(g, task) || fm_cu_gates_tell(g, task, FM_GATES_KICK, 0, 0)
@@ -368,6 +383,8 @@ int fm_cu_gates_open(struct fm_cu_gates *g)
 {
 	fm_cu_result rc, one;
 
+	if (fm_cu_gates_of_graphs(g))
+		return fm_cu_graphs_close(g);
 	if (g->shared)
 		fm_cu_gates_lend(g, 0);
 	rc = g->any_put || g->residents ? end_decisions(g) : 0;
@@ -384,12 +401,12 @@ static int run_out(struct fm_cu_gates *g)
 	fm_cu_result one;
 
 	for (uint32_t i = 0; i < g->n; i++) {
-		one = g->stream[i] ? await(g, g->stream[i]) : 0;
+		one = g->stream[i] ? fm_cu_gates_await(g, g->stream[i]) : 0;
 		rc = one ? -EIO : rc;
 	}
-	one = g->resident ? await(g, g->resident) : 0;
+	one = g->resident ? fm_cu_gates_await(g, g->resident) : 0;
 	rc = one ? -EIO : rc;
-	one = g->news ? await(g, g->news) : 0;
+	one = g->news ? fm_cu_gates_await(g, g->news) : 0;
 	return one ? -EIO : rc;
 }
 
@@ -408,6 +425,7 @@ int fm_cu_gates_destroy(struct fm_cu_gates *g)
 		g->cu->stream_destroy(g->resident);
 	if (g->news)
 		g->cu->stream_destroy(g->news);
+	fm_cu_graphs_free(g, rc);
 	/* What may still be written to is left alone. */
 	if (!rc && g->words)
 		g->cu->mem_free(g->words);
@@ -435,6 +453,8 @@ int fm_cu_gates_put(struct fm_cu_gates *g, uint32_t task,
 {
 	int rc;
 
+	if (fm_cu_gates_of_graphs(g))
+		return 0; /* it is there, and has no gate that stands in a stream */
 	if (g->broken[task] || put_wait(g, task))
 		return -EIO;
 	g->put[task]++;
@@ -450,6 +470,8 @@ int fm_cu_gates_put(struct fm_cu_gates *g, uint32_t task,
 int fm_cu_gates_tell(
 	struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs, uint64_t chunks)
 {
+	if (fm_cu_gates_of_graphs(g))
+		return fm_cu_graphs_tell(g, task, what, jobs);
 	return launch(g, g->news, 0, task, what, jobs, chunks) ? -EIO : 0;
 }
 
@@ -460,9 +482,12 @@ const struct fm_gates_told *fm_cu_gates_told(const struct fm_cu_gates *g)
 
 int fm_cu_gates_read(struct fm_cu_gates *g, struct fm_cu_gates_words *words)
 {
-	CUdeviceptr to = g->shared_at + offsetof(struct shared, task);
+	CUdeviceptr to = g->shared_at + offsetof(struct fm_cu_gates_shared, task);
 
-	if (launch(g, g->news, to, 0, 0, 0, 0) || await(g, g->news))
+	fm_cu_result rc = fm_cu_gates_of_graphs(g) ? fm_cu_graphs_launch(g, g->news, to, 0, 0)
+						   : launch(g, g->news, to, 0, 0, 0, 0);
+
+	if (rc || fm_cu_gates_await(g, g->news))
 		return -EIO;
 	words->set = (const struct fm_gs *)&g->shared->task[g->n];
 	words->task = g->shared->task;
@@ -496,7 +521,7 @@ int fm_cu_gates_look(struct fm_cu_gates *g, bool *busy)
 
 CUstream fm_cu_gates_stream(const struct fm_cu_gates *g, uint32_t task)
 {
-	return task < g->n ? g->stream[task] : NULL;
+	return task < g->n ? g->stream[fm_cu_gates_of_graphs(g) ? 0 : task] : NULL;
 }
 
 /* --- a resident --- */
@@ -521,6 +546,11 @@ int fm_cu_gates_words_new(const struct fm_cu_driver *cu, uint32_t n, CUdeviceptr
 	}
 	fm_cu_leave(cu, mode);
 	return error_of(rc);
+}
+
+bool fm_cu_gates_is_of_graphs(const struct fm_cu_gates *g)
+{
+	return fm_cu_gates_of_graphs(g);
 }
 
 bool fm_cu_gates_is_resident(const struct fm_cu_gates *g)
@@ -564,7 +594,7 @@ int fm_cu_gates_copy_words(struct fm_cu_gates *g, CUdeviceptr from, uint64_t *to
 	fm_cu_result rc = g->cu->copy_to_host(g->shared->word, from, n * sizeof(*to), g->news);
 
 	fm_cu_leave(g->cu, mode);
-	if (rc || await(g, g->news))
+	if (rc || fm_cu_gates_await(g, g->news))
 		return -EIO;
 	memcpy(to, g->shared->word, n * sizeof(*to));
 	return 0;

@@ -23,8 +23,16 @@
  * CLOCK_MONOTONIC: the host measures how far the device's clock is from it (gates_clock.h), and
  * tells the device.
  *
- * Owns: the streams of a set, and its words; the kernel of each context.
- * Locks: one, over the list of those kernels.
+ * A set of graphs (FM_CU_GATES_GRAPHS, device/gpugraphs.h) has no streams of tasks: each chunk is a
+ * graph, which fm_cu_gates_add() makes of what `enqueue` launches, or is given, and which the
+ * device launches itself. It has one stream for its chain of graphs, and what has no gate needs no
+ * refill: nothing is put. What the host asks for it writes into memory of its own; then it begins a
+ * chain, if none is at work, by one launch of a graph, or else has it heard, by one launch of the
+ * kernel. Its kernel is linked to the device runtime of a CUDA toolkit, which is looked for when it
+ * is needed (device_runtime.h).
+ *
+ * Owns: the streams of a set, its graphs, and its words; the kernels of each context.
+ * Locks: one, over the list of those kernels; of a set of graphs one, over the begin of its chain.
  * Threads: those that put chunks, one at a time for each task; those that tell and look, any;
  * others one at a time for each set. With the set's context current. fm_cu_gates_told(): any.
  */
@@ -47,14 +55,16 @@ static inline unsigned fm_cu_gates_room(unsigned channels, unsigned at_work)
 
 /* Kinds of sets. */
 #define FM_CU_GATES_RESIDENT 1u
+#define FM_CU_GATES_GRAPHS   2u /* has one slot, and no periods or words */
 
 /* Words that code of the device may add to, which are 0. -ENOMEM, -EIO. */
 int fm_cu_gates_words_new(const struct fm_cu_driver *cu, uint32_t n, CUdeviceptr *words);
 
 /* Of tasks as `set` describes them: n, slots, policy, gap, park, task, after; the decider's
  * words are 0, but for what was counted before. In a resident set tasks with a period are released
- * by it from now + `phase` on. `kind`: 0 or the one above. -E2BIG: more tasks than `room`. -ENOSYS:
- * the driver lacks calls, or does not take them. -ENOMEM; -EIO. */
+ * by it from now + `phase` on. `kind`: 0 or one of the above. -E2BIG: more tasks than `room`.
+ * -ENOSYS: the driver lacks calls, or does not take them; of graphs: or there is no device runtime,
+ * or it cannot be linked. -ENOMEM; -EIO. */
 int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
 	unsigned kind, struct fm_cu_gates **out);
 
@@ -62,6 +72,30 @@ int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, u
 int fm_cu_gates_open(struct fm_cu_gates *g);
 /* That, and it waits for the end of it. Frees it in any case. NULL is nothing. */
 int fm_cu_gates_destroy(struct fm_cu_gates *g);
+
+bool fm_cu_gates_is_of_graphs(const struct fm_cu_gates *g);
+/* Of a set of graphs, before anything is told: each task once, and then the set as a whole.
+ * fm_cu_gates_stream() is what `enqueue` launches into, and is captured meanwhile. `graph`, if it
+ * is not NULL, has one for each chunk instead, which stay the program's. The error of `enqueue`;
+ * -EINVAL: the device cannot launch a chunk, and `r' says why; -ENOMEM; -EIO. */
+enum fm_cu_graph_refusal {
+	FM_CU_GRAPH_HAS_NODE,      /* of the type r->node, that the device cannot launch */
+	FM_CU_GRAPH_HAS_CONTEXTS,  /* several */
+	FM_CU_GRAPH_NOT_BY_DEVICE, /* it was not instantiated for that */
+	FM_CU_GRAPH_NOT_UPLOADED,  /* it cannot be: it is of another context, or none at all */
+	FM_CU_GRAPH_NOT_CAPTURED,  /* what was launched cannot be */
+};
+struct fm_cu_gates_refusal {
+	uint32_t task, chunk;
+	int node;
+	enum fm_cu_graph_refusal why;
+};
+int fm_cu_gates_add(struct fm_cu_gates *g, uint32_t task,
+	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx), void *ctx,
+	struct CUgraphExec_st *const *graph, struct fm_cu_gates_refusal *r);
+int fm_cu_gates_ready(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r);
+/* Begins what should have begun. -EIO: the device has refused to launch a graph. */
+int fm_cu_gates_follow(struct fm_cu_gates *g);
 
 /* Puts a chunk of the task into its stream. The error of `enqueue`, or -EIO; then the task must be
  * told to be off (FM_GATES_OFF), and gets no more chunks. */
@@ -111,7 +145,7 @@ int fm_cu_gates_copy_words(struct fm_cu_gates *g, CUdeviceptr from, uint64_t *to
 uint32_t fm_cu_gates_notes(
 	struct fm_cu_gates *g, struct fm_gates_note *out, uint32_t most, uint64_t *lost);
 
-/* NULL: no such task. */
+/* NULL: no such task. Of graphs: one stream for all, in which nothing stands. */
 CUstream fm_cu_gates_stream(const struct fm_cu_gates *g, uint32_t task);
 
 /* The context has ended; in the child after a fork. */

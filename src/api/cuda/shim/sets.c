@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine "gates" of <fermata/gpu_sched.h>: a set from its start to its end. sets_queue.c has
- * its XQueue, sets_calls.c what is called while it runs. */
+/* The engines "gates" and "graphs" of <fermata/gpu_sched.h>: a set from its start to its end.
+ * sets_queue.c has its XQueue, sets_calls.c what is called while it runs. */
 #include "api/cuda/shim/guard/guarded.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
@@ -14,6 +14,9 @@
 #include <time.h>
 
 #define SETS 32 /* started */
+
+/* Those of a set of graphs: what begins a chain, and what is heard. */
+#define GRAPH_CHANNELS 2u
 
 /* Sets that have streams. */
 static struct {
@@ -56,6 +59,11 @@ static void delist(const struct fm_cuda_set *d)
 	pthread_mutex_unlock(&sets.lock);
 }
 
+static unsigned channels_of(const struct fm_cuda_set *d)
+{
+	return d->graphs ? GRAPH_CHANNELS : d->n + d->set->resident;
+}
+
 unsigned fm_cuda_sets_channels(void)
 {
 	unsigned n = 0;
@@ -64,7 +72,7 @@ unsigned fm_cuda_sets_channels(void)
 		return 0;
 	pthread_mutex_lock(&sets.lock);
 	for (unsigned i = 0; i < SETS; i++)
-		n += sets.at[i] ? sets.at[i]->n + sets.at[i]->set->resident : 0;
+		n += sets.at[i] ? channels_of(sets.at[i]) : 0;
 	pthread_mutex_unlock(&sets.lock);
 	return n;
 }
@@ -159,15 +167,22 @@ static int check_room(struct fm_cuda_set *d)
 	struct fm_xq *xq[FM_BOARD_SLOTS];
 	size_t n = c ? fm_cuda_keep(NULL, xq, NULL, NULL) : 0;
 	unsigned at_work = fm_cuda_sets_channels() + d->set->resident;
-	unsigned channels = fm_cu_channels(), room;
+	unsigned channels = fm_cu_channels(), wanted, room;
 
 	for (size_t i = 0; i < n; i++) {
 		at_work += fm_xq_is_at_work(xq[i]);
 		fm_xq_unref(xq[i]);
 	}
 	room = fm_cu_gates_room(channels, at_work);
-	if (d->set->host.g.n <= room)
+	wanted = d->graphs ? GRAPH_CHANNELS : d->set->host.g.n;
+	if (wanted <= room)
 		return 0;
+	if (d->graphs)
+		return fm_gpu_fail(d->set, -E2BIG,
+			"a set of graphs has %u channels of the device, of %u that the process has "
+			"(CUDA_DEVICE_MAX_CONNECTIONS, at most 32), of which %u are in use and %u "
+			"are kept",
+			wanted, channels, at_work, FM_CU_GATES_KEPT);
 	return fm_gpu_fail(d->set, -E2BIG,
 		"%u tasks, and room for %u: each has a channel of the device, of %u that the "
 		"process has (CUDA_DEVICE_MAX_CONNECTIONS, at most 32), of which %u are in use and "
@@ -189,6 +204,25 @@ static struct fm_gs_task *copy_tasks(const struct fm_cuda_set *d)
 	return task;
 }
 
+static int refuse_gates(struct fm_cuda_set *d, int rc)
+{
+	if (rc != -ENOSYS)
+		return fm_gpu_fail(d->set, rc,
+			"the driver refuses what a set needs: streams, memory, a module");
+	return fm_gpu_fail(d->set, rc,
+		d->graphs
+			? "there is no device runtime (libcudadevrt.a of a CUDA toolkit of 12.4 or "
+			  "later; FERMATA_CUDA_DEVRT says where), or the driver does not take it"
+			: "the driver has no stream memory operations of 64 bits");
+}
+
+static unsigned kind_of(const struct fm_cuda_set *d)
+{
+	if (d->graphs)
+		return FM_CU_GATES_GRAPHS;
+	return d->set->resident ? FM_CU_GATES_RESIDENT : 0;
+}
+
 static int make_gates(struct fm_cuda_set *d)
 {
 	struct fm_gs set = d->set->host.g;
@@ -201,16 +235,12 @@ static int make_gates(struct fm_cuda_set *d)
 	t = fm_cuda_wait_begin(d->ctx);
 	set.park = 0; /* told when there is somebody to tell it */
 	set.task = task;
-	rc = fm_cu_gates_create(d->cu, &set, FM_GATES_TASKS,
-		d->set->resident ? FM_CU_GATES_RESIDENT : 0, &d->gates);
+	rc = fm_cu_gates_create(d->cu, &set, FM_GATES_TASKS, kind_of(d), &d->gates);
 	fm_cuda_wait_end(t);
 	free(task);
 	if (rc)
-		return fm_gpu_fail(d->set, rc,
-			rc == -ENOSYS ? "the driver has no stream memory operations of 64 bits"
-				      : "the driver refuses what a set needs: streams, memory, a "
-					"module");
-	for (uint32_t i = 0; i < set.n; i++)
+		return refuse_gates(d, rc);
+	for (uint32_t i = 0; i < (d->graphs ? 1 : set.n); i++)
 		fm_shim_enter(&fm_cuda_refused.entry, (uintptr_t)fm_cu_gates_stream(d->gates, i));
 	return 0;
 }
@@ -237,12 +267,95 @@ static void end_gates(struct fm_cuda_set *d)
 	if (!fm_cu_gates_open(d->gates))
 		while (!fm_cu_gates_look(d->gates, &busy) && busy)
 			nanosleep(&(struct timespec){.tv_nsec = FM_CU_SET_END_LOOK}, NULL);
-	for (uint32_t i = 0; i < d->n; i++)
+	for (uint32_t i = 0; i < (d->graphs ? 1 : d->n); i++)
 		fm_cuda_close_stream(fm_cu_gates_stream(d->gates, i));
 	g = take_gates(d);
 	t = fm_cuda_wait_begin(d->ctx);
 	fm_cu_gates_destroy(g);
 	fm_cuda_wait_end(t);
+}
+
+/* --- the graphs of tasks --- */
+
+static const char *name_of_node(int type)
+{
+	static const char *const name[] = {[3] = "a host function",
+		[5] = "an empty node",
+		[6] = "a wait for an event",
+		[7] = "a record of an event",
+		[8] = "a signal of a semaphore",
+		[9] = "a wait for a semaphore",
+		[10] = "an allocation",
+		[11] = "a release of memory",
+		[12] = "a memory operation",
+		[13] = "a condition"};
+
+	if (type < 0 || (size_t)type >= FM_ARRAY_LEN(name) || !name[type])
+		return "a node of a kind, or with arguments,";
+	return name[type];
+}
+
+static int refuse_graph(struct fm_cuda_set *d, int rc, const struct fm_cu_gates_refusal *r)
+{
+	static const char *const why[] = {[FM_CU_GRAPH_HAS_CONTEXTS] = "is of several contexts",
+		[FM_CU_GRAPH_NOT_BY_DEVICE] = "was not instantiated for launch by the device "
+					      "(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)",
+		[FM_CU_GRAPH_NOT_UPLOADED] = "is no executable graph of the set's context",
+		[FM_CU_GRAPH_NOT_CAPTURED] = "has something that cannot be captured, or has ended "
+					     "the capture itself"};
+	const char *name = d->set->work[r->task].name;
+
+	if (rc != -EINVAL)
+		return fm_gpu_fail(d->set, rc,
+			"task %u \"%s\", chunk %u: its graph could not be made", r->task, name,
+			r->chunk);
+	if (r->why == FM_CU_GRAPH_HAS_NODE)
+		return fm_gpu_fail(d->set, rc,
+			"task %u \"%s\", chunk %u: %s is nothing that the device can launch: "
+			"kernels, "
+			"copies and fills of device memory alone",
+			r->task, name, r->chunk, name_of_node(r->node));
+	return fm_gpu_fail(d->set, rc, "task %u \"%s\", chunk %u: its graph %s", r->task, name,
+		r->chunk, why[r->why]);
+}
+
+static int add_task(struct fm_cuda_set *d, uint32_t task)
+{
+	struct fm_gpu_work *w = &d->set->work[task];
+	struct fm_cu_gates_refusal r;
+	int rc = fm_cu_gates_add(d->gates, task, fm_cuda_set_enqueue, &d->work[task], w->graph, &r);
+	int error;
+	const char *reason;
+
+	pthread_mutex_lock(&d->set->lock);
+	error = w->error;
+	reason = w->reason;
+	w->error = 0; /* the set is not started, and may be tried again */
+	w->reason = NULL;
+	pthread_mutex_unlock(&d->set->lock);
+	if (!rc)
+		return 0;
+	if (!error)
+		return refuse_graph(d, rc, &r);
+	return fm_gpu_fail(d->set, rc, "task %u \"%s\", chunk %u: its enqueue %s", task, w->name,
+		r.chunk, reason ? reason : "has failed");
+}
+
+/* The program's functions are called, so nothing is kept out meanwhile. */
+static int make_graphs(struct fm_cuda_set *d)
+{
+	struct fm_cu_gates_refusal r = {0};
+	struct fm_cu_turnstile *t;
+	int rc = 0;
+
+	for (uint32_t i = 0; d->graphs && i < d->n && !rc; i++)
+		rc = add_task(d, i);
+	if (rc || !d->graphs)
+		return rc;
+	t = fm_cuda_wait_begin(d->ctx);
+	rc = fm_cu_gates_ready(d->gates, &r);
+	fm_cuda_wait_end(t);
+	return rc ? refuse_graph(d, rc, &r) : 0;
 }
 
 static int make_feed(struct fm_cuda_set *d)
@@ -254,7 +367,6 @@ static int make_feed(struct fm_cuda_set *d)
 	int rc;
 
 	for (uint32_t i = 0; i < d->n; i++) {
-		d->work[i] = (struct fm_cuda_set_task){.of = d, .task = i};
 		task[i] = (struct fm_cu_feed_task){.enqueue = fm_cuda_set_enqueue,
 			.ctx = &d->work[i],
 			.period = s->host.g.task[i].period != 0,
@@ -277,6 +389,21 @@ static int make_feed(struct fm_cuda_set *d)
 	return 0;
 }
 
+static int make_rest(struct fm_cuda_set *d)
+{
+	int rc = make_graphs(d);
+
+	if (rc)
+		return rc;
+	d->queue = fm_cuda_set_queue_new(d->ctx);
+	rc = make_feed(d);
+	if (rc) {
+		fm_cuda_set_queue_close(d->queue);
+		d->queue = NULL;
+	}
+	return rc;
+}
+
 /* The context is current. */
 static int make_all(struct fm_cuda_set *d)
 {
@@ -285,6 +412,8 @@ static int make_all(struct fm_cuda_set *d)
 	if (rc)
 		return rc;
 	d->n = d->set->host.g.n;
+	for (uint32_t i = 0; i < d->n; i++)
+		d->work[i] = (struct fm_cuda_set_task){.of = d, .task = i};
 	rc = make_gates(d);
 	if (rc)
 		return rc;
@@ -293,11 +422,8 @@ static int make_all(struct fm_cuda_set *d)
 		end_gates(d);
 		return fm_gpu_fail(d->set, rc, "a process has %u sets at a time at most", SETS);
 	}
-	d->queue = fm_cuda_set_queue_new(d->ctx);
-	rc = make_feed(d);
+	rc = make_rest(d);
 	if (rc) {
-		fm_cuda_set_queue_close(d->queue);
-		d->queue = NULL;
 		end_gates(d);
 		delist(d);
 	}
@@ -444,6 +570,8 @@ static void hear_exit(void)
 	atexit(at_exit);
 }
 
+static const struct fm_gpu_engine graphs;
+
 static int open_set(struct fm_gpu_set *s)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -461,6 +589,7 @@ static int open_set(struct fm_gpu_set *s)
 	d->set = s;
 	d->cu = fm_cuda_driver();
 	d->ctx = ctx;
+	d->graphs = s->engine == &graphs;
 	if (s->resident && fm_cu_gates_words_new(d->cu, FM_GATES_TASKS, &d->words)) {
 		free(d);
 		return -ENOMEM;
@@ -507,6 +636,18 @@ static int check_task(struct fm_gpu_set *s, const struct fm_gpu_task *t)
 	if (t->period_ns && t->n_after)
 		return fm_gpu_fail(s, -EOPNOTSUPP,
 			"with the engine \"gates\" a task with a period comes after no others");
+	return 0;
+}
+
+static int check_graphs(struct fm_gpu_set *s, const struct fm_gpu_task *t)
+{
+	if (!t->graph == !t->enqueue)
+		return fm_gpu_fail(s, -EINVAL,
+			t->graph ? "graphs, and an enqueue: which one is its work?"
+				 : "no enqueue, and no graphs: what is its work?");
+	for (unsigned i = 0; t->graph && i < (t->n_chunks ? t->n_chunks : 1); i++)
+		if (!t->graph[i])
+			return fm_gpu_fail(s, -EINVAL, "chunk %u has no graph", i);
 	return 0;
 }
 
@@ -606,7 +747,24 @@ static const struct fm_gpu_engine gates = {
 	.read = read_stats,
 };
 
+static const struct fm_gpu_engine graphs = {
+	.name = "graphs",
+	.tasks = FM_GATES_TASKS,
+	.slots = 1,
+	.no_end = "the device has failed, or the context of the set has ended: the set is over",
+	.open = open_set,
+	.close = close_set,
+	.check = check_graphs,
+	.start = start,
+	.drain = drain,
+	.park = park,
+	.ask = ask,
+	.release = release,
+	.read = read_stats,
+};
+
 static __attribute__((constructor)) void offer(void)
 {
 	fm_gpu_engine_offer(&gates);
+	fm_gpu_engine_offer(&graphs);
 }

@@ -40,7 +40,8 @@ static int judge(struct fm_cuda_set *d, const struct fm_cuda_enqueue *e, uint32_
 {
 	const char *reason = NULL;
 
-	if (ends_capture(d->cu, e->stream)) {
+	/* With graphs it is ours, and is looked at later. */
+	if (!d->graphs && ends_capture(d->cu, e->stream)) {
 		rc = -EINVAL;
 		reason = "has left its stream in a capture";
 	} else if (e->waited) {

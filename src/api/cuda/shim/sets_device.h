@@ -28,7 +28,8 @@ struct fm_cuda_set {
 
 	struct fm_cu_gates *gates;
 	struct fm_cuda_set_queue *queue;
-	uint32_t n; /* tasks that have streams */
+	bool graphs; /* the engine "graphs" */
+	uint32_t n;  /* tasks that have streams, or graphs */
 	struct fm_cuda_set_task work[FM_GATES_TASKS];
 };
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_runtime.h"
+#include "base/util.h"
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define FILE_NAME "libcudadevrt.a"
+
+#ifdef __aarch64__
+#define ARCH       "sbsa-linux"
+#define SYSTEM_DIR "/usr/lib/aarch64-linux-gnu"
+#else
+#define ARCH       "x86_64-linux"
+#define SYSTEM_DIR "/usr/lib/x86_64-linux-gnu"
+#endif
+
+static bool is_there(char *path, size_t size, const char *root, const char *below)
+{
+	int n = snprintf(path, size, "%s%s", root, below);
+
+	return n > 0 && (size_t)n < size && !access(path, R_OK);
+}
+
+/* In a toolkit. */
+static bool in(char *path, size_t size, const char *root)
+{
+	static const char *const below[] = {
+		"/lib64/" FILE_NAME, "/targets/" ARCH "/lib/" FILE_NAME, "/lib/" FILE_NAME};
+
+	for (size_t i = 0; root && *root && i < FM_ARRAY_LEN(below); i++)
+		if (is_there(path, size, root, below[i]))
+			return true;
+	return false;
+}
+
+const char *fm_cu_device_runtime(char *path, size_t size)
+{
+	static const char *const variable[] = {"CUDA_HOME", "CUDA_PATH"};
+	static const char *const root[] = {"/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda"};
+	static const char *const place[] = {SYSTEM_DIR, "/usr/lib64", "/usr/lib"};
+	const char *given = getenv("FERMATA_CUDA_DEVRT");
+
+	if (given && *given) /* it alone */
+		return is_there(path, size, given, "/" FILE_NAME) || is_there(path, size, given, "")
+			       ? path
+			       : NULL;
+	for (size_t i = 0; i < FM_ARRAY_LEN(variable); i++)
+		if (in(path, size, getenv(variable[i])))
+			return path;
+	for (size_t i = 0; i < FM_ARRAY_LEN(root); i++)
+		if (in(path, size, root[i]))
+			return path;
+	for (size_t i = 0; i < FM_ARRAY_LEN(place); i++)
+		if (is_there(path, size, place[i], "/" FILE_NAME))
+			return path;
+	return NULL;
+}

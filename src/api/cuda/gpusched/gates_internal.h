@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For gates.c and graphs.c. */
+#pragma once
+#include "device/gpugraphs.h"
+#include "gates.h"
+#include "gates_clock.h"
+#include <pthread.h>
+
+/* What the host shares with the device, in memory of the host. */
+struct fm_cu_gates_shared {
+	struct fm_gates_told told;
+	struct fm_graphs_asked asked;
+	struct fm_graphs_said said;
+	uint64_t word[FM_GATES_TASKS];
+	struct fm_gs_task task[]; /* as they were read; behind them the set */
+};
+
+/* Of a set of graphs. */
+struct fm_cu_graphs {
+	struct fm_graphs
+		*words;    /* as the device is to find them, until it has; behind them the rest */
+	size_t size;       /* of all that */
+	CUdeviceptr lists; /* the graphs of all chunks, those of one task after the other */
+	uint64_t *list;    /* likewise, until the device has it */
+	size_t first[FM_GATES_TASKS + 1];
+	CUgraph *captured;       /* of each chunk, and behind these of each task; NULL: none */
+	CUgraphExec *own, begin; /* to be destroyed: of each of those; and what begins a chain */
+	bool ready;
+	pthread_mutex_t lock; /* of what follows; over the launch */
+	bool closed;          /* nothing is opened any more */
+	uint64_t begun;       /* the rest after which a chain was begun last */
+};
+
+struct fm_cu_gates {
+	const struct fm_cu_driver *cu;
+	uint32_t n;
+	CUfunction set;
+	struct fm_cu_gates_shared *shared;
+	CUdeviceptr shared_at, words; /* words: fm_gates or fm_graphs, tasks, after, lists */
+	CUstream news, resident, stream[FM_GATES_TASKS];
+	unsigned kind;
+	_Atomic uint64_t residents; /* launched */
+	uint64_t notes;             /* read */
+	struct fm_cu_clock clock;
+	uint64_t put[FM_GATES_TASKS]; /* chunks, also those that failed */
+	bool broken[FM_GATES_TASKS];  /* a wait stands there alone */
+	_Atomic bool any_put;
+	struct fm_cu_graphs graphs; /* of a set of them; its chain is in the stream `resident' */
+};
+
+static inline bool fm_cu_gates_of_graphs(const struct fm_cu_gates *g)
+{
+	return g->kind & FM_CU_GATES_GRAPHS;
+}
+
+fm_cu_result fm_cu_gates_await(struct fm_cu_gates *g, CUstream stream);
+
+/* graphs.c; the last two take a set of which something is missing. */
+bool fm_cu_graphs_has_calls(const struct fm_cu_driver *cu);
+/* The kernel, linked to the device runtime. */
+fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *kernel);
+/* Takes over the words, which are described but for what is of graphs alone. */
+fm_cu_result fm_cu_graphs_make(
+	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size);
+fm_cu_result fm_cu_graphs_launch(
+	struct fm_cu_gates *g, CUstream stream, CUdeviceptr to, uint32_t task, uint32_t what);
+int fm_cu_graphs_tell(struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs);
+int fm_cu_graphs_close(struct fm_cu_gates *g); /* nothing begins any more */
+/* `runs': it may be that a graph does, so that what the device has is left alone. */
+void fm_cu_graphs_free(struct fm_cu_gates *g, bool runs);

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Of gates.h what is of sets of graphs alone. */
+#include "api/cuda/core/cuda.h"
+#include "base/lockorder.h"
+#include "base/util.h"
+#include "device_runtime.h"
+#include "gates_internal.h"
+#include <errno.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool fm_cu_graphs_has_calls(const struct fm_cu_driver *cu)
+{
+	return cu->link_create && cu->link_data && cu->link_file && cu->link_complete &&
+	       cu->link_destroy && cu->capture_begin && cu->capture_end &&
+	       cu->stream_is_capturing && cu->graph_instantiate && cu->graph_destroy &&
+	       cu->graph_node_type && cu->graph_upload && cu->graph_launch && cu->graph_flags &&
+	       cu->graph_end;
+}
+
+/* --- the kernel --- */
+
+static fm_cu_result link_all(
+	const struct fm_cu_driver *cu, CUlinkState state, const char *runtime, void **image)
+{
+	fm_cu_result rc = cu->link_data(state, FM_CU_LINK_PTX, (void *)(uintptr_t)fm_graphs_text,
+		strlen(fm_graphs_text) + 1, FM_GRAPHS_KERNEL, 0, NULL, NULL);
+	size_t size;
+
+	if (!rc)
+		rc = cu->link_file(state, FM_CU_LINK_LIBRARY, runtime, 0, NULL, NULL);
+	return rc ? rc : cu->link_complete(state, image, &size);
+}
+
+/* What the linker has made lasts as long as its state. */
+fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *kernel)
+{
+	char path[PATH_MAX];
+	const char *runtime = fm_cu_device_runtime(path, sizeof(path));
+	CUlinkState state;
+	CUmodule module;
+	void *image;
+	fm_cu_result rc;
+
+	if (!runtime)
+		return FM_CU_ERROR_NOT_SUPPORTED;
+	rc = cu->link_create(0, NULL, NULL, &state);
+	if (rc)
+		return rc;
+	rc = link_all(cu, state, runtime, &image);
+	if (rc && rc != FM_CU_ERROR_OUT_OF_MEMORY)
+		rc = FM_CU_ERROR_NOT_SUPPORTED;
+	if (!rc)
+		rc = cu->module_load(&module, image);
+	cu->link_destroy(state);
+	return rc ? rc : cu->module_function(kernel, module, FM_GRAPHS_KERNEL);
+}
+
+fm_cu_result fm_cu_graphs_launch(
+	struct fm_cu_gates *g, CUstream stream, CUdeviceptr to, uint32_t task, uint32_t what)
+{
+	const struct fm_cu_launch_config config = {
+		.grid = {1, 1, 1}, .block = {FM_GATES_LANES, 1, 1}, .stream = stream};
+	void *params[] = {&g->words, &to, &task, &what};
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->launch(&config, g->set, params, NULL);
+
+	fm_cu_leave(g->cu, mode);
+	return rc;
+}
+
+/* --- the graphs --- */
+
+static size_t chunks_of(const struct fm_cu_gates *g)
+{
+	return g->graphs.first[g->n];
+}
+
+fm_cu_result fm_cu_graphs_make(
+	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+	struct fm_gs_task *task = (struct fm_gs_task *)(words + sizeof(*of->words));
+	size_t chunks;
+	fm_cu_result rc;
+
+	pthread_mutex_init(&of->lock, NULL);
+	fm_lock_rank(&of->lock, GPU_BEGIN);
+	of->words = (struct fm_graphs *)words;
+	of->size = size;
+	for (uint32_t i = 0; i < g->n; i++) {
+		of->first[i + 1] = of->first[i] + set->task[i].chunks;
+		task[i].queued = INT64_MAX; /* its graphs are there for good */
+	}
+	chunks = chunks_of(g);
+	of->list = calloc(chunks, sizeof(*of->list));
+	of->captured = calloc(chunks + g->n, sizeof(*of->captured));
+	of->own = calloc(chunks + g->n, sizeof(*of->own));
+	if (!of->list || !of->captured || !of->own)
+		return FM_CU_ERROR_OUT_OF_MEMORY;
+	rc = g->cu->mem_alloc(&of->lists, chunks * sizeof(*of->list));
+	if (rc)
+		of->lists = 0;
+	return rc;
+}
+
+static fm_cu_result end_capture(struct fm_cu_gates *g, CUgraph *graph)
+{
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->capture_end(g->stream[0], graph);
+
+	fm_cu_leave(g->cu, mode);
+	return rc;
+}
+
+/* Has `enqueue' ended the capture itself, or done what ends one? */
+static bool is_captured(const struct fm_cu_gates *g)
+{
+	int status = FM_CU_CAPTURE_NONE;
+
+	return !g->cu->stream_is_capturing(g->stream[0], &status) && status == FM_CU_CAPTURE_ACTIVE;
+}
+
+static void drop(struct fm_cu_gates *g, CUgraph *graph)
+{
+	if (*graph)
+		g->cu->graph_destroy(*graph);
+	*graph = NULL;
+}
+
+/* What `enqueue' launches, if there is one, and the kernel behind it. */
+static int capture(struct fm_cu_gates *g, uint32_t task, uint32_t what,
+	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx), unsigned chunk,
+	void *ctx, CUgraph *graph)
+{
+	int rc = 0;
+
+	if (g->cu->capture_begin(g->stream[0], FM_CU_CAPTURE_MODE_RELAXED))
+		return -EIO;
+	if (enqueue)
+		rc = enqueue(g->stream[0], chunk, ctx);
+	rc = rc > 0 ? -EIO : rc;
+	if (!rc && !is_captured(g))
+		rc = -EINVAL;
+	if (!rc && fm_cu_graphs_launch(g, g->stream[0], 0, task, what))
+		rc = -EIO;
+	*graph = NULL;
+	if (end_capture(g, graph) && !rc)
+		rc = -EINVAL;
+	if (rc)
+		drop(g, graph);
+	return rc;
+}
+
+static int capture_chunks(struct fm_cu_gates *g, uint32_t task,
+	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx), void *ctx,
+	struct fm_cu_gates_refusal *r)
+{
+	size_t at = g->graphs.first[task], n = g->graphs.first[task + 1] - at;
+	int rc = 0;
+
+	for (size_t i = 0; i < n && !rc; i++) {
+		r->chunk = (uint32_t)i;
+		rc = capture(g, task, FM_GATES_ENDED, enqueue, (unsigned)i, ctx,
+			&g->graphs.captured[at + i]);
+	}
+	return rc;
+}
+
+int fm_cu_gates_add(struct fm_cu_gates *g, uint32_t task,
+	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx), void *ctx,
+	struct CUgraphExec_st *const *graph, struct fm_cu_gates_refusal *r)
+{
+	size_t at = g->graphs.first[task], n = g->graphs.first[task + 1] - at;
+
+	*r = (struct fm_cu_gates_refusal){.task = task, .why = FM_CU_GRAPH_NOT_CAPTURED};
+	if (!graph)
+		return capture_chunks(g, task, enqueue, ctx, r);
+	for (size_t i = 0; i < n; i++)
+		g->graphs.list[at + i] = (uintptr_t)graph[i];
+	return capture(
+		g, task, FM_GATES_ENDED, NULL, 0, NULL, &g->graphs.captured[chunks_of(g) + task]);
+}
+
+static int refused(struct fm_cu_gates *g, const struct fm_cu_instantiate *how, fm_cu_result rc,
+	struct fm_cu_gates_refusal *r)
+{
+	if (rc == FM_CU_ERROR_OUT_OF_MEMORY)
+		return -ENOMEM;
+	if (how->result != FM_CU_GRAPH_NODE && how->result != FM_CU_GRAPH_CONTEXTS)
+		return -EIO;
+	r->why = how->result == FM_CU_GRAPH_NODE ? FM_CU_GRAPH_HAS_NODE : FM_CU_GRAPH_HAS_CONTEXTS;
+	r->node = -1;
+	if (!how->failed || g->cu->graph_node_type(how->failed, &r->node))
+		r->node = -1;
+	return -EINVAL;
+}
+
+static int instantiate(struct fm_cu_gates *g, CUgraph graph, unsigned flags, CUgraphExec *exec,
+	struct fm_cu_gates_refusal *r)
+{
+	struct fm_cu_instantiate how = {.flags = flags};
+	fm_cu_result rc = g->cu->graph_instantiate(exec, graph, &how);
+
+	if (!rc)
+		return 0;
+	*exec = NULL;
+	return refused(g, &how, rc, r);
+}
+
+/* One that was captured. */
+static int make_own(struct fm_cu_gates *g, size_t at, struct fm_cu_gates_refusal *r)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+	int rc = instantiate(g, of->captured[at], FM_CU_GRAPH_BY_DEVICE, &of->own[at], r);
+
+	drop(g, &of->captured[at]);
+	if (!rc && g->cu->graph_upload(of->own[at], g->news))
+		rc = -EIO;
+	return rc;
+}
+
+/* One of the program's. */
+static int take(struct fm_cu_gates *g, uint64_t graph, struct fm_cu_gates_refusal *r)
+{
+	CUgraphExec exec = (CUgraphExec)(uintptr_t)graph;
+	uint64_t flags = 0;
+
+	r->why = FM_CU_GRAPH_NOT_UPLOADED;
+	if (g->cu->graph_flags(exec, &flags))
+		return -EINVAL;
+	if (!(flags & FM_CU_GRAPH_BY_DEVICE)) {
+		r->why = FM_CU_GRAPH_NOT_BY_DEVICE;
+		return -EINVAL;
+	}
+	return g->cu->graph_upload(exec, g->news) ? -EINVAL : 0;
+}
+
+static int make_chunk(struct fm_cu_gates *g, size_t at, struct fm_cu_gates_refusal *r)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+	int rc;
+
+	if (of->list[at])
+		return take(g, of->list[at], r);
+	rc = make_own(g, at, r);
+	of->list[at] = (uintptr_t)of->own[at];
+	return rc;
+}
+
+static int make_task(struct fm_cu_gates *g, uint32_t task, struct fm_cu_gates_refusal *r)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+	struct fm_graphs_task *t = &of->words->of[task];
+	size_t end = chunks_of(g) + task;
+	int rc = 0;
+
+	t->chunk = (const uint64_t *)(uintptr_t)of->lists + of->first[task];
+	r->task = task;
+	for (size_t at = of->first[task]; at < of->first[task + 1] && !rc; at++) {
+		r->chunk = (uint32_t)(at - of->first[task]);
+		rc = make_chunk(g, at, r);
+	}
+	if (!rc && of->captured[end]) {
+		rc = make_own(g, end, r);
+		t->end = (uintptr_t)of->own[end];
+	}
+	return rc;
+}
+
+/* It is launched by the host alone. */
+static int make_begin(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r)
+{
+	CUgraph graph;
+	int rc = capture(g, 0, FM_GRAPHS_BEGIN, NULL, 0, NULL, &graph);
+
+	if (rc)
+		return rc == -EINVAL ? -EIO : rc;
+	rc = instantiate(g, graph, 0, &g->graphs.begin, r);
+	drop(g, &graph);
+	return rc == -EINVAL ? -EIO : rc;
+}
+
+static int write_all(struct fm_cu_gates *g)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+
+	of->words->asked =
+		(struct fm_graphs_asked *)(uintptr_t)(g->shared_at +
+						      offsetof(struct fm_cu_gates_shared, asked));
+	of->words->said =
+		(struct fm_graphs_said *)(uintptr_t)(g->shared_at +
+						     offsetof(struct fm_cu_gates_shared, said));
+	of->words->rests = g->shared->said.rests = 1;
+	if (g->cu->copy_to_device(g->words, of->words, of->size, g->news) ||
+		g->cu->copy_to_device(
+			of->lists, of->list, chunks_of(g) * sizeof(*of->list), g->news) ||
+		fm_cu_gates_await(g, g->news))
+		return -EIO;
+	return 0;
+}
+
+int fm_cu_gates_ready(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r)
+{
+	int mode = fm_cu_enter(g->cu), rc = 0;
+
+	for (uint32_t i = 0; i < g->n && !rc; i++)
+		rc = make_task(g, i, r);
+	if (!rc)
+		rc = make_begin(g, r);
+	if (!rc)
+		rc = write_all(g);
+	fm_cu_leave(g->cu, mode);
+	g->graphs.ready = !rc;
+	return rc;
+}
+
+/* --- what the host asks for --- */
+
+/* The lock is held. */
+static int begin(struct fm_cu_gates *g, uint64_t rest)
+{
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->graph_launch(g->graphs.begin, g->resident);
+
+	fm_cu_leave(g->cu, mode);
+	if (!rc)
+		g->graphs.begun = rest;
+	return rc ? -EIO : 0;
+}
+
+/* The lock is held, and what is asked for has been written. */
+static int have_it_heard(struct fm_cu_gates *g)
+{
+	uint64_t rest = __atomic_load_n(&g->shared->said.rests, __ATOMIC_SEQ_CST);
+
+	if (rest != g->graphs.begun)
+		return begin(g, rest);
+	return fm_cu_graphs_launch(g, g->news, 0, 0, FM_GRAPHS_HEAR) ? -EIO : 0;
+}
+
+/* The lock is held. */
+static void park(struct fm_cu_gates *g, bool parks)
+{
+	__atomic_store_n(&g->shared->asked.park, parks || g->graphs.closed, __ATOMIC_SEQ_CST);
+}
+
+int fm_cu_graphs_tell(struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs)
+{
+	const uint32_t notes = what & (FM_GATES_NOTE | FM_GATES_QUIET);
+	int rc = 0;
+
+	if (notes)
+		return fm_cu_graphs_launch(g, g->news, 0, 0, notes) ? -EIO : 0;
+	if (!jobs && !(what & (FM_GATES_PARK | FM_GATES_GO_ON)))
+		return 0;
+	pthread_mutex_lock(&g->graphs.lock);
+	if (jobs)
+		__atomic_fetch_add(&g->shared->asked.jobs[task], jobs, __ATOMIC_SEQ_CST);
+	if (what & (FM_GATES_PARK | FM_GATES_GO_ON))
+		park(g, what & FM_GATES_PARK);
+	rc = have_it_heard(g);
+	pthread_mutex_unlock(&g->graphs.lock);
+	return rc;
+}
+
+int fm_cu_gates_follow(struct fm_cu_gates *g)
+{
+	int rc = 0;
+	uint64_t rest;
+
+	if (!fm_cu_gates_of_graphs(g))
+		return 0;
+	pthread_mutex_lock(&g->graphs.lock);
+	rest = __atomic_load_n(&g->shared->said.rests, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&g->shared->said.error, __ATOMIC_ACQUIRE))
+		rc = -EIO;
+	else if (rest != g->graphs.begun && !g->shared->asked.park &&
+		 __atomic_load_n(&g->shared->told.pending, __ATOMIC_ACQUIRE))
+		rc = begin(g, rest);
+	pthread_mutex_unlock(&g->graphs.lock);
+	return rc;
+}
+
+int fm_cu_graphs_close(struct fm_cu_gates *g)
+{
+	int rc;
+
+	if (!g->graphs.ready)
+		return 0;
+	pthread_mutex_lock(&g->graphs.lock);
+	g->graphs.closed = true;
+	park(g, true);
+	rc = fm_cu_graphs_launch(g, g->news, 0, 0, FM_GRAPHS_HEAR) ? -EIO : 0;
+	pthread_mutex_unlock(&g->graphs.lock);
+	return rc;
+}
+
+static void free_device(struct fm_cu_gates *g)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+
+	for (size_t i = 0; of->own && i < chunks_of(g) + g->n; i++)
+		if (of->own[i])
+			g->cu->graph_end(of->own[i]);
+	if (of->begin)
+		g->cu->graph_end(of->begin);
+	if (of->lists)
+		g->cu->mem_free(of->lists);
+}
+
+void fm_cu_graphs_free(struct fm_cu_gates *g, bool runs)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+
+	if (!of->words)
+		return;
+	for (size_t i = 0; of->captured && i < chunks_of(g) + g->n; i++)
+		drop(g, &of->captured[i]);
+	if (!runs)
+		free_device(g);
+	free(of->own);
+	free(of->captured);
+	free(of->list);
+	free(of->words);
+	pthread_mutex_destroy(&of->lock);
+}

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sets of tasks that launch themselves on the device (<fermata/gpu_sched.h>, engine "graphs"), on the fake driver: what a
+program sees of them, and that a set stops at a chunk's end and goes on as its group does."""
+import os
+import random
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import Fermata, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
+
+CHANNELS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "FAKE_CUDA_NARROW": "1"}  # NARROW: streams share so many channels
+SET = program("cuda_gpu_graphs")
+
+
+def world(stack, runtime=b"!<arch>\n"):
+    """The fake's linker is content with any library; here, as where there is no toolkit, it is one of ours."""
+    need_cuda_shim()
+    fermata = Fermata(stack)
+    place = os.path.join(fermata.dir, "libcudadevrt.a")
+    if runtime:
+        with open(place, "wb") as f:
+            f.write(runtime)
+    fermata.env = cuda_env({**fermata.env, **CHANNELS, "FERMATA_CUDA_DEVRT": place})
+    return fermata
+
+
+def case(fermata, name, *options):
+    p = fermata.program([SET, name], *options)
+    p.line("ok")
+    check(p.wait() == 0, f"{name}: status {p.p.returncode}")
+
+
+def worker(fermata, *options):
+    w = fermata.program([SET, "worker"], *options, cls=Worker)
+    w.line("ready")
+    fermata.knows(w.pid)
+    return w
+
+
+def queue(fermata, w):
+    """That of the set: the program has one of its own, too, for its memory."""
+    return next(q for q in fermata.group(w.pid)["queues"] if 3 in q["levels"])
+
+
+def what_a_program_sees(stack):
+    fermata = world(stack)
+    for name in "refusals", "order", "own", "enqueues", "waits", "contexts", "forks", "exits", "exits-and-frees", "free", "again":
+        case(fermata, name)
+    case(fermata, "waits", "--guardian")
+    case(fermata, "own", "--memory")
+
+
+def what_a_device_is_to_measure_can_be_measured(stack):
+    p = world(stack).program([SET, "measure", "3"])
+    check(len(p.line("row 3").split()) == 7 and p.wait() == 0, f"status {p.p.returncode}")
+
+
+def each_call_of_the_driver_fails_once(stack):
+    case(world(stack), "fails")
+
+
+def without_a_device_runtime_it_does_not_start(stack):
+    case(world(stack, runtime=None), "no-runtime")
+    case(world(stack, runtime=b"not a library"), "no-runtime")
+
+
+def a_set_stops_with_its_group_and_goes_on(stack):
+    fermata = world(stack)
+    w = worker(fermata)
+    for n in range(1, 3):
+        w.advances()
+        fermata.cli("suspend", str(w.pid))
+        eventually("the set says that it stands", lambda: queue(fermata, w)["interrupts"] == n)
+        w.stands()
+        check(queue(fermata, w)["gate"] == "closed" and queue(fermata, w)["level"] == 3, f"it stands: {queue(fermata, w)}")
+        fermata.cli("resume", str(w.pid))
+    w.advances()
+    w.finish()
+
+
+def a_more_urgent_program_comes_first(stack):
+    fermata = world(stack)
+    w = worker(fermata, "--priority", "1")
+    w.advances()
+    urgent = fermata.cuda_worker("--priority", "5", us=5000)
+    eventually("the set stops", lambda: queue(fermata, w)["interrupts"])
+    urgent.finish()
+    w.advances()
+    w.finish()
+
+
+def suspended_at_random(stack):
+    fermata, rng = world(stack), random.Random(11)
+    programs = [fermata.program([SET, "worker", "120"], cls=Worker) for _ in range(2)]
+    for p in programs:
+        p.line("ready")
+        fermata.knows(p.pid)
+    for p in programs:
+        p.tell("go")
+    times = fermata.suspend_at_random(rng, programs)
+    for p in programs:
+        done = p.line("done ").split()
+        check(int(done[1]) > 0 and done[3] == "0" and p.wait() == 0, f"{done}, status {p.p.returncode}, stopped {times} times")
+
+
+def the_daemon_dies_while_the_set_stands(stack):
+    fermata = world(stack)
+    w = worker(fermata)
+    w.advances()
+    fermata.cli("suspend", str(w.pid))
+    w.stands()
+    fermata.kill()
+    w.advances()
+    w.finish()
+
+
+if __name__ == "__main__":
+    main(
+        what_a_program_sees,
+        what_a_device_is_to_measure_can_be_measured,
+        each_call_of_the_driver_fails_once,
+        without_a_device_runtime_it_does_not_start,
+        a_set_stops_with_its_group_and_goes_on,
+        a_more_urgent_program_comes_first,
+        suspended_at_random,
+        the_daemon_dies_while_the_set_stands,
+    )
