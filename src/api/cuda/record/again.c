@@ -4,7 +4,6 @@
 #include "base/lockorder.h"
 #include "base/util.h"
 #include "record.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -357,24 +356,26 @@ void fm_record_again_before(const struct fm_record_tried *t)
 static struct copy {
 	const struct fm_image *image;
 	CUcontext ctx;
-	CUmodule module; /* NULL: the driver does not take it */
+	CUmodule module;   /* NULL: the driver does not take it */
+	CUdeviceptr block; /* a control block; as long as the context */
+	size_t words;      /* of its bits */
 } copies[COPIES];
 static unsigned n_copies;
 
-static CUmodule load_copy(const struct fm_record_tried *t, const struct fm_image *image)
+static struct copy *load_copy(const struct fm_record_tried *t, const struct fm_image *image)
 {
 	struct copy *c;
 
 	for (unsigned i = 0; i < n_copies; i++)
 		if (copies[i].image == image && copies[i].ctx == t->ctx)
-			return copies[i].module;
+			return &copies[i];
 	if (n_copies == COPIES)
 		return NULL;
 	c = &copies[n_copies++];
 	*c = (struct copy){.image = image, .ctx = t->ctx};
 	if (t->cu->module_load(&c->module, image->data))
 		c->module = NULL;
-	return c->module;
+	return c;
 }
 
 static const struct fm_kernel *kernel_named(const struct fm_image *image, const char *name)
@@ -386,6 +387,7 @@ static const struct fm_kernel *kernel_named(const struct fm_image *image, const 
 }
 
 struct cut {
+	struct copy *of;
 	CUfunction f;
 	const struct fm_kernel *kernel;
 	CUdeviceptr block;
@@ -397,14 +399,14 @@ struct cut {
 static bool find_copy(const struct fm_record_tried *t, struct cut *c)
 {
 	const struct fm_image *image = fm_record_guarded(t->k);
-	CUmodule module = image && t->k->name ? load_copy(t, image) : NULL;
 	const uint32_t *grid = t->launch->grid;
 
-	c->kernel = module ? kernel_named(image, t->k->name) : NULL;
+	c->of = image && t->k->name ? load_copy(t, image) : NULL;
+	c->kernel = c->of && c->of->module ? kernel_named(image, t->k->name) : NULL;
 	if (!c->kernel || c->kernel->why || fm_kernel_mode(c->kernel->traits) != FM_GUARD_BLOCK ||
 		c->kernel->param_bytes != t->k->params.bytes ||
 		__builtin_mul_overflow((uint64_t)grid[0] * grid[1], grid[2], &c->blocks) ||
-		c->blocks > BLOCKS || t->cu->module_function(&c->f, module, t->k->name))
+		c->blocks > BLOCKS || t->cu->module_function(&c->f, c->of->module, t->k->name))
 		return false;
 	if (t->launch->shared && t->cu->func_set)
 		t->cu->func_set(c->f, SHARED_MOST_ATTRIBUTE, (int)t->launch->shared);
@@ -414,13 +416,16 @@ static bool find_copy(const struct fm_record_tried *t, struct cut *c)
 
 static bool make_room(const struct fm_record_tried *t, struct cut *c)
 {
-	c->bits = calloc(c->words, sizeof(*c->bits));
-	if (!c->bits)
-		return false;
-	if (!t->cu->mem_alloc(&c->block, HEAD + c->words * sizeof(*c->bits)))
-		return true;
-	free(c->bits);
-	return false;
+	struct copy *of = c->of;
+
+	if (of->words < c->words) {
+		of->words = 2 * c->words; /* what was there before stays until the context ends */
+		if (t->cu->mem_alloc(&of->block, HEAD + of->words * sizeof(*c->bits)))
+			of->words = 0;
+	}
+	c->block = of->block;
+	c->bits = of->words ? calloc(c->words, sizeof(*c->bits)) : NULL;
+	return c->bits;
 }
 
 /* --- one trial --- */
@@ -529,8 +534,6 @@ static char try_group(
 		result = try_once(t, &c, group, n, by_blocks && turn);
 	if (!put_memory(t, group, n, kept.behind) && result == '1')
 		result = '-';
-	if (fm_record_wait(t->cu, t->launch->stream) != -ETIMEDOUT)
-		t->cu->mem_free(c.block);
 	free(c.bits);
 	return result;
 }
