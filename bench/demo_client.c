@@ -5,10 +5,11 @@
  *   demo_client calibrate REQUEST_US KERNEL_US    sizes for this device; all runs use the same
  *   demo_client serve HEIGHT PERIOD_US            a request (net.h) each period
  *   demo_client batch ITERS                       kernels (batch.h) without end, up to DEPTH queued
+ *   demo_client chunks ITERS KERNELS PERIOD_US    kernels, so many at once each period
  *
- * serve and batch print "ready" when they are warm, read "go FROM UNTIL" (CLOCK_MONOTONIC, ns),
- * work, and print one line of JSON. Latency counts from the request's scheduled arrival, so a late
- * start of one request is a part of its latency. The exit status is 0 only if all results were
+ * serve, batch and chunks print "ready" when they are warm, read "go FROM UNTIL" (CLOCK_MONOTONIC,
+ * ns), work, and print one line of JSON. Latency counts from the request's scheduled arrival, so a
+ * late start of one request is a part of its latency. The exit status is 0 only if all results were
  * right.
  */
 #include "batch.h"
@@ -200,6 +201,39 @@ static int batch(struct ocl *o, cl_uint iters)
 	return wrong != 0;
 }
 
+/* Each period a chunk of work, which is submitted at once and is due at the period's end; one that
+ * comes while the last one is not done waits for it. */
+static int chunks(struct ocl *o, cl_uint iters, unsigned kernels, uint64_t period)
+{
+	static uint64_t latency[SAMPLES];
+	cl_command_queue q = ocl_queue(o, 0);
+	uint64_t from, until, at;
+	size_t n = 0, late = 0;
+	struct batch b;
+	unsigned wrong;
+
+	batch_open(&b, o, iters);
+	batch_enqueue(&b, q, kernels, NULL);
+	OCL(clFinish(q));
+	wait_for_go(&from, &until);
+	for (at = from; at + period <= until && n < SAMPLES; at += period, n++) {
+		sleep_until(at);
+		batch_enqueue(&b, q, kernels, NULL);
+		OCL(clFinish(q));
+		latency[n] = now_ns() - at;
+		late += latency[n] > period;
+	}
+	batch_snapshot(&b, q);
+	wrong = batch_check(&b, q);
+	batch_close(&b);
+	OCL(clReleaseCommandQueue(q));
+	qsort(latency, n, sizeof(latency[0]), compare);
+	printf("{\"chunks\": %zu, \"late\": %zu, \"p50_us\": %.1f, \"max_us\": %.1f, "
+	       "\"wrong\": %u}\n",
+		n, late, quantile_us(latency, n, 0.5), quantile_us(latency, n, 1), wrong);
+	return wrong || !n;
+}
+
 static uint64_t number(const char *s, uint64_t min, uint64_t max)
 {
 	char *end;
@@ -226,9 +260,14 @@ int main(int argc, char **argv)
 	} else if (argc == 3 && !strcmp(argv[1], "batch")) {
 		ocl_open(&o);
 		rc = batch(&o, (cl_uint)number(argv[2], 1, 1u << 26));
+	} else if (argc == 5 && !strcmp(argv[1], "chunks")) {
+		ocl_open(&o);
+		rc = chunks(&o, (cl_uint)number(argv[2], 1, 1u << 26),
+			(unsigned)number(argv[3], 1, 100000),
+			1000 * number(argv[4], 100, 60000000));
 	} else {
 		die("usage: demo_client calibrate REQUEST_US KERNEL_US | serve HEIGHT PERIOD_US | "
-		    "batch ITERS");
+		    "batch ITERS | chunks ITERS KERNELS PERIOD_US");
 	}
 	OCL(clReleaseContext(o.ctx));
 	return rc;

@@ -12,7 +12,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, main, program, runtime  # noqa: E402
+from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, main, program  # noqa: E402
 
 FAKES = os.path.join(BUILD, "tests", "fakes")
 OURS = os.path.realpath(os.path.join(BUILD, "lib", "fermata"))
@@ -34,8 +34,8 @@ class Device:
         icd = [f for f in glob.glob("/usr/share/vulkan/icd.d/*.json") if "lvp" in f]
         if "vulkan" in apis and not icd:
             raise Skip("lavapipe is not installed (Debian: mesa-vulkan-drivers)")
-        if SANITIZE and not runtime():
-            raise Skip("only the address sanitizer's library can come before what is loaded")
+        if SANITIZE:
+            raise Skip("it is about what is scheduled when; the memory that it touches others touch, too")
         self.f, self.stack = Fermata(stack, **more), stack
         self.file = os.path.join(self.f.dir, "token")
         manifest = {"file_format_version": "1.2.0", "layer": {
@@ -48,8 +48,6 @@ class Device:
             "VK_ICD_FILENAMES": icd[0] if icd else "", "VK_ADD_LAYER_PATH": f"{OURS}/vulkan:{self.f.dir}",
             "VK_INSTANCE_LAYERS": f"{LAYER}:{TOKEN}",
             "OPENCL_LAYERS": f"{FAKES}/libtoken_opencl.so:{BUILD}/lib/libfermata-opencl.so"})
-        if SANITIZE:  # neither lavapipe nor the linker that PoCL starts frees all that it has
-            self.f.env["ASAN_OPTIONS"] = f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0"
 
     def natively(self, api):
         env = {**self.f.env, "VK_INSTANCE_LAYERS": TOKEN, "OPENCL_LAYERS": f"{FAKES}/libtoken_opencl.so"}
