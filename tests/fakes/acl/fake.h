@@ -4,8 +4,8 @@
  * (../cuda/fake.h). Code is images as that engine reads them, so that one set of kernels does for
  * both. FAKE_CUDA_* (see there) hold here, too, besides:
  *
- *   FAKE_ACL_OLD    a library of before CANN 8.0: no aclrtCtxGetCurrentDefaultStream,
- *                   aclrtStreamGetFlags, nor captures: they say that they are not supported
+ *   FAKE_ACL_OLD    an older library: aclrtCtxGetCurrentDefaultStream, aclrtStreamGetFlags
+ *                   and captures are not supported
  *
  * By the reference of its API (https://gitcode.com/cann/runtime, docs/zh):
  *   - "All streams of the runtime are non-blocking, the default stream is not implicitly
@@ -16,10 +16,9 @@
  *     a stream" (api_ref/11-03). Captures forbid them, and nothing else (api_ref/15,
  *     aclmdlRICaptureThreadExchangeMode).
  *   - aclrtDestroyStream() waits for the stream; aclrtDestroyStreamForce() does not (api_ref/06).
- *     It is not said what the events in it come to: here those that had not come never do. The same
- *     for aclrtStreamAbort(), where waits return an error (107023).
- *   - An event that is not made with ACL_EVENT_SYNC is no event to wait for in a stream
- * (api_ref/07).
+ *     It is not said what the events in it come to: here those that had not come never do, nor
+ *     after aclrtStreamAbort().
+ *   - A stream waits for events that are made with ACL_EVENT_SYNC alone (api_ref/07).
  *   - What is put into a persistent stream does not run, until its model does (api_ref/06). Here no
  *     event may be put there: it ends the process.
  *   - A host function runs in a thread of the library's, a callback in the thread that is

@@ -4,10 +4,11 @@
  *
  *   exit      ends with work under way, by exit()
  *   threads   its threads launch, and end with that under way
- *   cancel    says "ready", and its threads are cancelled upon a line, as they launch or wait for
- * that callback  a callback stands in a stream, whose thread never comes: ends by exit() force
- * streams are destroyed by force with work in them, again and again fork      forks with work under
- * way; the child, in which the library answers with errors, ends by exit(), and the parent goes on
+ *   cancel    says "ready"; upon a line its threads are cancelled
+ *   callback  a callback stands in a stream, and its thread never comes
+ *   force     streams are destroyed by force with work in them
+ *   fork      forks with work under way; the child, for which there is no
+ *             library any more, ends by exit(), and the parent goes on
  *   exec      the child becomes a program that uses AscendCL
  *
  * It prints "right" if all is as it should be.

@@ -3,7 +3,8 @@
  * A batch job for cuDLA, which the tests stop and question, as tests/fault/cuda_worker.c is one for
  * CUDA: tasks that mix a number into a tensor, each of which takes FAKE_CUDLA_US. It prints
  * "ready", then "at TASKS" after each few; on "stop" "done TASKS wrong N". At the end of stdin it
- * exits at once. With N it stops by itself after so many tasks, and says what is in the tensor.
+ * exits at once. With N it stops by itself after so many tasks, says what is in the tensor, and
+ * waits for a line or the end of stdin.
  *
  * usage: hybrid | standalone [--dlsym] [N]
  */
@@ -136,9 +137,11 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < CUDLA_WORDS; i++)
 		wrong += tensor[i] != expected();
 	printf("done %u wrong %u\n", number, wrong);
-	if (most)
+	if (most) {
 		printf("refused %d, the tensor has %016llx\n",
 			dla.cudlaSubmitTask(NULL, NULL, 1, NULL, 0), (unsigned long long)tensor[3]);
+		getchar(); /* a line, or the end of stdin */
+	}
 	OK(dla.cudlaModuleUnload(module, 0));
 	OK(dla.cudlaDestroyDevice(device));
 	if (hybrid)

@@ -31,7 +31,7 @@ def world(stack, start=True, **more):
 
 
 def native(argv):
-    run = subprocess.run(argv, env=cudla_env(os.environ), capture_output=True, text=True, timeout=120)
+    run = subprocess.run(argv, env=cudla_env(os.environ), input="", capture_output=True, text=True, timeout=120)
     check(run.returncode == 0, f"{argv} without Fermata: {run.stderr}")
     return run.stdout.splitlines()
 
@@ -51,20 +51,26 @@ def worker(fermata, mode, *options):
     return w
 
 
+def submitted(fermata, p):
+    return sum(q["submitted"] for q in fermata.group(p.pid)["queues"])
+
+
 def conforms(stack):
     """The same answers by each way to the functions, and each task is counted once: what the library itself does with CUDA, and events
     that are submitted without a task, are not."""
     fermata = world(stack)
-    governed = 0
     for mode in MODES:
         for way in ([], ["--dlsym"]):
             argv = [program("cudla_worker"), mode, *way, "100"]
             want = native(argv)
             check(want[0] == "done 100 wrong 0" and want[1].startswith("refused 1,"), want)
-            same(fermata.program(argv), want, f"{mode} {way}")
+            p = fermata.program(argv)
+            p.line("refused")
+            fermata.knows(p.pid)
             # The call that is refused is, in hybrid mode, one for the default stream; in standalone mode there is no context.
-            governed += 100 + (mode == "hybrid")
-            eventually(f"{mode} {way}: each is counted once", lambda: fermata.stats()["governed"] == governed)
+            eventually(f"{mode} {way}: each is counted once", lambda: submitted(fermata, p) == 100 + (mode == "hybrid"))
+            p.tell("")
+            same(p, want, f"{mode} {way}")
     check(not fermata.stats()["ungoverned"], fermata.cli("ps", "--calls").stdout)
 
 
@@ -118,11 +124,15 @@ def without(stack):
         for more in ({"FERMATA_SOCKET": "/nonexistent"}, {"FERMATA_DISABLE": "1"}, {"FERMATA_LOCAL": "fixed-priority"}):
             for shims in ((SHIM, CUDA), (CUDA, SHIM), (SHIM,)):
                 env = {**fermata.env, **more, "LD_PRELOAD": preload(*shims)}
-                run = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120)
+                run = subprocess.run(argv, env=env, input="", capture_output=True, text=True, timeout=120)
                 check(run.stdout.splitlines() == want and not run.returncode, f"{mode} {more} {shims}: {run.stdout} {run.stderr}")
     fermata.env["FERMATA_CUDA"] = "0"
-    same(fermata.program([program("cudla_worker"), "hybrid", "40"]), native([program("cudla_worker"), "hybrid", "40"]), "alone")
+    argv = [program("cudla_worker"), "hybrid", "40"]
+    p = fermata.program(argv)
+    p.line("refused")
     eventually("they are counted", lambda: fermata.stats()["ungoverned"] == 41)
+    p.tell("")
+    same(p, native(argv), "alone")
 
 
 def on_request(stack):

@@ -5,10 +5,13 @@
  * Owns: an XQueue for each stream that the program launches on, and one for each thread that makes
  * calls without a stream, in each context; the sets of streams that are being captured, and of
  * those that are no queues.
+ *
  * Locks: the lock of the engine's map (shim/queues.h); capture_lock in streams.c, taken under an
  * XQueue's lock and held while an event of ours is put into a stream; `lock` of a queue, under
- * that, over our calls for it. Threads: the program's; the agent and the watcher (api/watch.h),
- * which call the library in the queue's context.
+ * that, over our calls for it.
+ *
+ * Threads: the program's; the agent and the watcher (api/watch.h), which call the library in the
+ * queue's context.
  */
 #pragma once
 #include "api/acl/core/core.h"

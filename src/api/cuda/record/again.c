@@ -15,7 +15,6 @@
 #define BLOCKS                (UINT64_C(1) << 26) /* of a launch, at most: their bits are 8 MiB */
 #define COPIES                1024u               /* kernels with a guardian that are loaded */
 #define HEAD                  64u /* of a control block; its bits are behind (guardian.ptx) */
-#define STOP                  0u  /* where the stop word stands in it */
 #define SHARED_MOST_ATTRIBUTE 8   /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 #define RESULTS               "tried.cuda"
 
@@ -110,36 +109,32 @@ static struct step *new_step(uint64_t op, enum step_kind what, CUstream stream, 
 	return s;
 }
 
-void fm_record_again_fill(
-	uint64_t op, CUstream stream, struct fm_record_span to, uint64_t value, unsigned element)
+static void keep_plain(const struct step *is, struct fm_record_span to)
 {
 	struct step *s;
 
-	if (op == FM_RECORD_NO_OP || !(planned(op).is & NEEDED))
+	if (is->op == FM_RECORD_NO_OP || !(planned(is->op).is & NEEDED))
 		return;
 	pthread_mutex_lock(&lock);
-	s = new_step(op, FILL, stream, 1);
+	s = new_step(is->op, is->what, is->stream, 1);
 	if (s->what) {
-		s->value = value;
-		s->element = element;
+		s->from = is->from;
+		s->value = is->value;
+		s->element = is->element;
 		s->wrote[s->n_wrote++] = to;
 	}
 	pthread_mutex_unlock(&lock);
 }
 
+void fm_record_again_fill(
+	uint64_t op, CUstream stream, struct fm_record_span to, uint64_t value, unsigned element)
+{
+	keep_plain(&(struct step){FILL, op, stream, .value = value, .element = element}, to);
+}
+
 void fm_record_again_copy(uint64_t op, CUstream stream, struct fm_record_span to, uint64_t from)
 {
-	struct step *s;
-
-	if (op == FM_RECORD_NO_OP || !(planned(op).is & NEEDED))
-		return;
-	pthread_mutex_lock(&lock);
-	s = new_step(op, COPY, stream, 1);
-	if (s->what) {
-		s->from = from;
-		s->wrote[s->n_wrote++] = to;
-	}
-	pthread_mutex_unlock(&lock);
+	keep_plain(&(struct step){COPY, op, stream, .from = from}, to);
 }
 
 /* --- spans that a kernel has written --- */
@@ -458,11 +453,11 @@ static int launch(const struct fm_record_driver *cu, CUfunction f, const struct 
 		l->block[2], l->shared, l->stream, NULL, bytes ? extra : NULL);
 }
 
-/* The blocks whose bits are set. */
+/* The blocks whose bits are set. The stop word is the control block's first. */
 static bool run_blocks(const struct fm_record_tried *t, const struct cut *c, const struct step *s)
 {
 	FM_CLEAN_FREE unsigned char *params = calloc(1, c->kernel->guard_at + FM_GUARD_BYTES);
-	uint64_t ours[FM_GUARD_PARAMS] = {c->block + STOP, c->block, 1 << 2 | FM_GUARD_AGAIN};
+	uint64_t ours[FM_GUARD_PARAMS] = {c->block, c->block, 1 << 2 | FM_GUARD_AGAIN};
 
 	if (!params)
 		return false;
