@@ -91,6 +91,7 @@ SCRIPT
     out_is period=
     options_are_told
     # They ask the command for policies, and have no list of their own.
+    expect 0 "a daemon is there, after all this time" "$fermata" run true
     "$fermata" policy --json >"$tmp/policies"
     expect 0 "a daemon has those built in" python3 -c '
 import json, sys
