@@ -557,6 +557,38 @@ static void test_closed_at_its_last_gate(void **state)
 	stop();
 }
 
+/* It closes there while the device is just going past, and seemed to stand. There is nothing behind
+ * that gate but the one that it asks for, whether its gate stays closed or opens. */
+static void test_closed_as_it_goes_past_its_last_gate(void **state)
+{
+	for (unsigned opens = 0; opens < 2; opens++) {
+		begin(16);
+		launch();
+		put_gate();
+		advance(&dev.stream[0]);
+		let_past_first();
+		for (unsigned i = 0; i < 2; i++) /* the gate word, the limit */
+			assert_true(advance(&dev.stream[0]));
+		set_gate(true);
+		assert_int_equal(pump_pad(), -EALREADY);
+		assert_true(advance(&dev.stream[0])); /* its progress */
+		assert_true(empty(&dev.stream[0]));
+		if (opens)
+			set_gate(false);
+		for (unsigned i = 0;
+			opens ? ops->guardian.stopped(&p.q) : p.q.guard->stage != FM_CU_PARKED;
+			i++) {
+			pump_pad();
+			fence_if_asked();
+			advance_any(5);
+			assert_true(i < 10000);
+		}
+		finish();
+		assert_exact();
+		stop();
+	}
+}
+
 static void any_step(void)
 {
 	switch (draw(18)) {
@@ -954,6 +986,7 @@ int main(void)
 		cmocka_unit_test(test_held_as_it_goes_past_the_last_gate),
 		cmocka_unit_test(test_held_as_it_goes_past_a_gate),
 		cmocka_unit_test(test_closed_at_its_last_gate),
+		cmocka_unit_test(test_closed_as_it_goes_past_its_last_gate),
 		cmocka_unit_test(test_any_order_is_exact),
 		cmocka_unit_test(test_refused_in_the_pad),
 		cmocka_unit_test(test_fails_open),

@@ -538,7 +538,8 @@ int fm_cu_guard_stops(struct fm_cu_queue *q, bool shut)
 		return rc;
 	if (g->stage == FM_CU_AGAIN)
 		fm_cu_guard_stop_again(g);
-	atomic_store(&g->wants_gate, g->pad && g->stage != FM_CU_PARKED);
+	/* Also without the pad: it may have seemed to stand, and have gone past (stands_there). */
+	atomic_store(&g->wants_gate, g->stage != FM_CU_PARKED && (g->pad || atomic_load(&g->let)));
 	fm_cu_guard_step(g);
 	fm_cu_guard_step(g);
 	if (g->stage == FM_CU_RUNS)
