@@ -171,15 +171,51 @@ static void note_fence(struct fm_xq *q, uint64_t mark, bool gate)
 	x->fenced = mark;
 }
 
+/* Others have the device, and a queue without work does not get it back. So a command that was
+ * never launched is counted where the queue is held all the same. */
+static void count_one(struct fm_xq *q, uint64_t now)
+{
+	atomic_fetch_add(&q->slot->begun, 1);
+	fm_xq_end(q);
+	fm_xq_edge(q, now);
+	fm_xq_announce(q);
+}
+
+/*
+ * A stopped queue is about to get a gate with nothing new in front of it: all of its work has
+ * finished in a pad, or will have as soon as the device is past the gate before; or the driver has
+ * said that it has (strays()). It comes to stand there without work. Nothing would open that gate,
+ * because the scheduler neither chooses a queue without work nor has to hear that the others have
+ * none any more; but calls of the program wait until nothing is stopped. So one command more comes
+ * in front of the gate, and the queue has work until it is past.
+ *
+ * It does not matter how far the device is by now, only what has been put since the last gate. The
+ * order is held, or a command is about to be put behind this gate: that is work itself, and so is
+ * one that another thread just has in the driver, which no gate covers yet (begun, not passed). If
+ * the gate cannot be put just now, the command is there at the next try, and is not counted again.
+ * A gate that is open may close before the device is past, so it counts whatever its gate says.
+ */
+static void hold_with_work(struct fm_xq *q, uint64_t now)
+{
+	uint64_t mark = fm_xq_mark(q);
+	bool new = mark > q->cold->fenced || atomic_load(&q->slot->begun) != mark;
+
+	if (!new || !fm_slot_pending(q->slot))
+		count_one(q, now);
+}
+
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 {
 	struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
-	uint64_t mark = fm_xq_mark(q);
+	uint64_t mark;
 	bool sample;
 	int rc;
 
 	note_progress(q, now);
+	if (fm_xq_is_stopped(q))
+		hold_with_work(q, now);
+	mark = fm_xq_mark(q);
 	collect(q, now);
 	end_sample(q);
 	sample = (curious || ++x->unsampled >= FM_XQ_SAMPLE_EVERY) && x->sample_n < FM_SEG_SAMPLES;
@@ -277,9 +313,7 @@ static void give_up(struct fm_xq *q, uint64_t mark, uint64_t now)
 }
 
 /* If the device is stalled at a gate (of a graph, which writes no progress), the work that was
- * given up is not over after all. Other programs have the device, and a queue without work does not
- * get it back. So a command that was never launched is counted in place of that work. Returns when
- * to look again. */
+ * given up is not over after all, and one command stands for it. Returns when to look again. */
 static uint64_t take_back(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
@@ -294,10 +328,7 @@ static uint64_t take_back(struct fm_xq *q, uint64_t now)
 	if (!stands(q->client))
 		return now + FM_XQ_GIVE_UP / 5;
 	x->gave_up = false;
-	atomic_fetch_add(&s->begun, 1);
-	fm_xq_end(q);
-	fm_xq_edge(q, now);
-	fm_xq_announce(q);
+	count_one(q, now);
 	return now;
 }
 
@@ -308,10 +339,13 @@ static void fence_in_order(struct fm_xq *q, uint64_t now)
 {
 	const struct fm_gate_words w = words(q);
 	struct fm_xq_cold *x = q->cold;
-	uint64_t mark = fm_xq_mark(q);
 	bool gate = fm_xq_is_unfenced(q);
+	uint64_t mark;
 	int rc;
 
+	if (gate)
+		hold_with_work(q, now);
+	mark = fm_xq_mark(q);
 	if (x->fenced >= mark && !gate)
 		return;
 	fm_xq_may_finish(q, mark);

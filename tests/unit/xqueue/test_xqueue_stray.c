@@ -9,6 +9,8 @@
 /* As a device's that leaves commands out: what has been told to stop is at rest at a gate. */
 static _Atomic bool refuses;
 static _Atomic unsigned told, restored;
+static struct fm_xq *put_in;
+static _Atomic bool for_nothing; /* the queue was to stand somewhere, and had no work then */
 
 static int interrupt(void *hwq)
 {
@@ -42,6 +44,7 @@ static int gate(void *hwq, const struct fm_gate_words *words, uint64_t finished,
 
 static int write_fence(void *hwq, const struct fm_gate_words *words, uint64_t finished)
 {
+	for_nothing |= model.unfenced && !fm_slot_pending(put_in->slot);
 	return refuses ? -EAGAIN
 		       : put(fm_simq_word_ops.device_gate.write_fence(hwq, words, finished));
 }
@@ -58,7 +61,7 @@ static struct fm_xq *told_to_stop(void)
 	ops.stop.restore = restore;
 	ops.device_gate.gate = gate;
 	ops.device_gate.write_fence = write_fence;
-	q = new_queue_by(&ops, false, 0);
+	put_in = q = new_queue_by(&ops, false, 0);
 	atomic_store(&q->slot->shares, FM_SHARES);
 	atomic_store(&peer.board->contended, 1);
 	refuses = true;
@@ -96,7 +99,6 @@ static void test_a_gate_comes_behind_what_has_finished(void **state)
 	struct fm_xq *q = told_to_stop();
 
 	fm_xq_synced(q, fm_xq_mark(q));
-	assert_int_equal(fm_slot_pending(q->slot), 0);
 	refuses = false;
 	fm_client_wake(q->client);
 	eventually(!model.unfenced);
@@ -112,6 +114,57 @@ static void test_a_gate_comes_when_it_may_run(void **state)
 	set_gate(q, FM_GATE_OPEN);
 	device_goes_on(20);
 	assert_int_equal(restored, 0);
+	refuses = false;
+	over(q);
+}
+
+/* The scheduler hears that it has work, for else it would not open that gate; and once, however
+ * often the gate is refused. */
+static void test_it_has_work_where_it_stands(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+	unsigned bells = peer.bells;
+
+	atomic_store(&q->slot->bells, FM_BELL_READY);
+	fm_xq_synced(q, fm_xq_mark(q));
+	fm_client_wake(q->client);
+	eventually(peer.bells > bells);
+	device_goes_on(20);
+	refuses = false;
+	fm_client_wake(q->client);
+	eventually(!model.unfenced);
+	assert_false(for_nothing);
+	assert_int_equal(atomic_load(&q->slot->begun), 4);
+	eventually(!fm_slot_pending(q->slot));
+	over(q);
+}
+
+/* Nor does it help that it still has work in front of the last gate. */
+static void test_it_has_work_behind_its_last_gate(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	pthread_mutex_lock(&q->cold->lock);
+	q->cold->fenced = fm_xq_mark(q);
+	pthread_mutex_unlock(&q->cold->lock);
+	assert_true(fm_slot_pending(q->slot));
+	refuses = false;
+	fm_client_wake(q->client);
+	eventually(!model.unfenced);
+	assert_int_equal(atomic_load(&q->slot->begun), 4);
+	over(q);
+}
+
+/* A gate of the program's own thread. */
+static void test_it_has_work_at_any_gate(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	fm_xq_synced(q, fm_xq_mark(q));
+	pthread_mutex_lock(&q->cold->order);
+	fm_xq_cover_in_order(q);
+	assert_int_equal(atomic_load(&q->slot->begun), 4);
+	pthread_mutex_unlock(&q->cold->order);
 	refuses = false;
 	over(q);
 }
@@ -138,6 +191,9 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_gate_comes),
 	cmocka_unit_test(test_a_gate_comes_behind_what_has_finished),
 	cmocka_unit_test(test_a_gate_comes_when_it_may_run),
+	cmocka_unit_test(test_it_has_work_where_it_stands),
+	cmocka_unit_test(test_it_has_work_behind_its_last_gate),
+	cmocka_unit_test(test_it_has_work_at_any_gate),
 	cmocka_unit_test(test_it_goes_on_before_it_is_gone),
 };
 

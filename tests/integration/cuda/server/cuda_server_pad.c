@@ -373,6 +373,56 @@ static void stays_beside(void)
 	MUST(batch_has_run(KERNELS + 3));
 }
 
+static void reset(void)
+{
+	CUdevice dev;
+
+	CU(cuCtxGetDevice(&dev));
+	CU(cuDevicePrimaryCtxReset_v2(dev));
+}
+
+/* All work of the batch ends in the pad. A call that waits until nothing is stopped ends the
+ * padding, and comes in when the urgent stream's work has ended, too: the batch has nothing to go
+ * on with, but is stopped. */
+static void ends_in_it(void)
+{
+	_Atomic bool freed = false;
+	atomic_bool over = false;
+	pthread_t thread, other;
+
+	bind_padding(16);
+	work(batch, out[1], KERNELS);
+	MUST(!pthread_create(&thread, NULL, keep_urgent, &over));
+	EVENTUALLY(batch_has_run(KERNELS));
+	MUST(!pthread_create(&other, NULL, frees, (void *)&freed));
+	EVENTUALLY(freed || !room(batch).padding);
+	usleep(20000); /* and it has come to stand */
+	atomic_store(&over, true);
+	MUST(!pthread_join(thread, NULL));
+	MUST(!pthread_join(other, NULL));
+	work(batch, out[1], 2);
+	CU(cuStreamSynchronize(batch));
+	MUST(batch_has_run(KERNELS + 2));
+	reset();
+}
+
+/* Again and again, wherever the batch is when the urgent stream's work ends. */
+static void ends_anywhere(void)
+{
+	unsigned kernels = 0;
+
+	bind_padding(16);
+	for (unsigned jobs = 0; jobs < 60; jobs++) {
+		work(batch, out[1], 3);
+		kernels += 3;
+		work(urgent, out[0], 2);
+		CU(cuStreamSynchronize(urgent));
+	}
+	CU(cuStreamSynchronize(batch));
+	MUST(batch_has_run(kernels));
+	reset();
+}
+
 /* The urgent stream has jobs, and the batch always has something to do. */
 static void takes_turns(void)
 {
@@ -423,18 +473,6 @@ static void *keep_batch(void *over)
 	return NULL;
 }
 
-/* What has ended in the pad stays stopped until the batch has something to do again. */
-static void reset(unsigned kernels)
-{
-	CUdevice dev;
-
-	work(batch, out[1], 1);
-	CU(cuStreamSynchronize(batch));
-	MUST(batch_has_run(kernels + 1));
-	CU(cuCtxGetDevice(&dev));
-	CU(cuDevicePrimaryCtxReset_v2(dev));
-}
-
 /* Whatever number is chosen then, the driver makes none any more; and the context can be reset,
  * which it could not if one of them were left. */
 static void all_are_made(unsigned kernels, unsigned sizes)
@@ -449,7 +487,7 @@ static void all_are_made(unsigned kernels, unsigned sizes)
 	CU(cuStreamSynchronize(batch));
 	MUST(batch_has_run(kernels));
 	MUST(greens() == sizes);
-	reset(kernels);
+	reset();
 }
 
 static void ahead(void)
@@ -488,7 +526,7 @@ static void ahead_ends(void)
 	count_greens(0);
 	bind_padding(FM_PAD_AUTO);
 	EVENTUALLY(greens() >= 2);
-	reset(0);
+	reset();
 }
 
 /* Waits for a line then. */
@@ -557,6 +595,8 @@ int main(int argc, char **argv)
 		{"stays", stays},
 		{"stays-beside", stays_beside},
 		{"takes-turns", takes_turns},
+		{"ends-in-it", ends_in_it},
+		{"ends-anywhere", ends_anywhere},
 		{"ahead", ahead},
 		{"ahead-fails", ahead_fails},
 		{"ahead-busy", ahead_busy},

@@ -14,6 +14,7 @@ IMAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..
 CASES = ("pads", "tells-room", "moves", "never", "stands-at-waits", "suspended", "urgent-suspended", "destroyed", "context-ends", "gives-way-to-calls", "forks", "sizes")
 
 AHEAD = ("ahead", "ahead-fails", "ahead-busy", "ahead-ends")
+ENDS = ("ends-in-it", "ends-anywhere")
 
 
 def environment(**more):
@@ -207,11 +208,20 @@ def by_itself(stack):
 def ahead(stack):
     """auto: what each number needs is made once, when nothing is under way or nothing urgent is; in a process of its own, and
     by a daemon."""
+    in_both_worlds(stack, AHEAD)
+
+
+def ends_in_it(stack):
+    """All work of the batch has ended in the pad: its context's calls come in, and the context ends, all the same."""
+    in_both_worlds(stack, ENDS)
+
+
+def in_both_worlds(stack, cases):
     need_cuda_shim()
-    for case in AHEAD:
+    for case in cases:
         run(case, environment())
     fermata = world(stack)
-    for case in AHEAD:
+    for case in cases:
         r = subprocess.run(server(case), env=fermata.env, capture_output=True, text=True, timeout=PATIENCE)
         check(r.returncode == 0, f"{case} by a daemon: status {r.returncode}: {r.stdout}{r.stderr}")
 
@@ -226,7 +236,7 @@ def probe(stack):
         check(r.returncode == 0 and len(r.stdout.split()) == 7, f"{row}: {r.returncode} {r.stdout}{r.stderr}")
 
 
-TESTS = (own_process, elsewhere, shown, not_any_more, counted, apart, killed, refused, no_daemon_any_more, strict, by_itself, ahead, probe)
+TESTS = (own_process, elsewhere, shown, not_any_more, counted, apart, killed, refused, no_daemon_any_more, strict, by_itself, ahead, ends_in_it, probe)
 
 if __name__ == "__main__":
     main(*TESTS)
