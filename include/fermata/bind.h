@@ -34,7 +34,9 @@
  *
  * Ownership: handles stay the program's. Structures and strings are not kept. The end of a queue
  * ends its binding. A process has at most 15 names of groups for each API (-ENOSPC), which live as
- * long as the process. It has at most 128 queues of each API under the scheduler (-ENOSPC).
+ * long as the process. Where the user may have no more groups ([limits] of fermatad.conf(5)), the
+ * call returns 0 as well, and the queue is in the process's own group. A process has at most 128
+ * queues of each API under the scheduler (-ENOSPC).
  *
  * Errors: functions return 0 or a negative errno; a call that fails binds nothing.
  *	-ENOSYS      no shim of that API is in this process; the name may also be none of an API

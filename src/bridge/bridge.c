@@ -38,8 +38,9 @@ int fm_bridge_new(struct fm_bridge **out, const struct fm_bridge_host *host)
 	return 0;
 }
 
-/* Resets the queue's words to those of an unscheduled queue: open, without bells. */
-static void release_queue(struct queue *q)
+/* Resets what the scheduler says of the queue to what holds for one that is not scheduled, except
+ * its gate. */
+static void reset_words(struct queue *q)
 {
 	atomic_store_explicit(&q->slot->bells, 0, memory_order_release);
 	atomic_store_explicit(&q->slot->deepest, 0, memory_order_release);
@@ -47,15 +48,16 @@ static void release_queue(struct queue *q)
 	atomic_store_explicit(&q->slot->shares, FM_SHARES_NONE, memory_order_release);
 	atomic_store_explicit(&q->slot->pad_most, 0, memory_order_release);
 	atomic_store_explicit(&q->slot->pad, 0, memory_order_release);
-	gate_store(q, FM_GATE_OPEN);
 }
 
 static void release_client(struct fm_bridge *b, struct fm_bridge_client *c)
 {
 	struct queue *q;
 
-	fm_list_each (q, &c->queues, in_client)
-		release_queue(q);
+	fm_list_each (q, &c->queues, in_client) {
+		reset_words(q);
+		gate_store(q, FM_GATE_OPEN);
+	}
 	gate_open_gone(c);
 	atomic_store_explicit(&c->board->contended, 0, memory_order_release);
 	atomic_store_explicit(&c->board->makes_room, 0, memory_order_release);
@@ -201,7 +203,7 @@ void queue_free(struct fm_bridge *b, struct queue *q, uint64_t now)
 	ent_detach_queue(e, q, now);
 	fm_list_del(&q->in_client);
 	q->client->user->queues--;
-	atomic_store_explicit(&q->slot->bells, 0, memory_order_release);
+	reset_words(q); /* it may go on in the same slot, in another group or in none */
 	gate_leave(b, q, now);
 	client_contended(b, q->client);
 	free(q);

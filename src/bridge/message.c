@@ -88,6 +88,19 @@ static int check_queue(struct fm_bridge *b, const struct fm_bridge_client *c,
 	return 0;
 }
 
+/* Where the user may have no more groups, queues of the client are in its own. So a queue that
+ * changes its group does not leave the scheduler thereby. */
+static int member_for_queue(
+	struct fm_bridge *b, struct member **m, uint64_t now, struct fm_err *err)
+{
+	int rc = member_get(b, *m, now, err);
+
+	if (rc != -EDQUOT)
+		return rc;
+	*m = &(*m)->client->first;
+	return 0;
+}
+
 static int on_queue(struct fm_bridge *b, struct member *member, const struct fm_msg_queue *m,
 	uint64_t now, struct fm_err *err)
 {
@@ -97,7 +110,7 @@ static int on_queue(struct fm_bridge *b, struct member *member, const struct fm_
 	struct ent *e;
 	int rc = check_queue(b, c, m, err);
 
-	rc = rc ? rc : member_get(b, member, now, err);
+	rc = rc ? rc : member_for_queue(b, &member, now, err);
 	rc = rc ? rc : device_get(b, &d, c->user, m->device, err);
 	if (rc)
 		return rc;

@@ -37,6 +37,34 @@ static void limits_bind_users_but_not_root(void **state)
 	fm_board_unmap(more.board);
 }
 
+/* A queue that joins a group beyond the limit stays scheduled, in the client's own group; one that
+ * is refused when it comes again in its slot is as if it had never been there. */
+static void queues_beyond_the_limit_of_groups(void **state)
+{
+	const union fm_msg gone = {.queue_gone = {.slot = 1}};
+	struct fm_bridge_limits l = {.groups = 2};
+	struct world *w = *state;
+	struct fm_slot *s;
+
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(add_queue(w, &w->a, 1), 0);
+	assert_int_equal(add_queue(w, &w->z, 0), 0);
+	assert_int_equal(tell(w, &w->a, gone, FM_MSG_QUEUE_GONE), 0);
+	assert_int_equal(name_group(w, &w->a, 2, "third"), -EDQUOT);
+	assert_int_equal(add_queue_on(w, &w->a, 1, 2, DEVICE), 0);
+	fm_bridge_group_suspend(w->b, group_of(&w->a, 0), true, w->now);
+	assert_false(open_gate(&w->a, 1));
+	s = &w->a.board->slot[1];
+	assert_int_equal(atomic_load(&s->shares), FM_SHARES);
+	l.queues = 2;
+	fm_bridge_set_limits(w->b, &l);
+	assert_int_equal(tell(w, &w->a, gone, FM_MSG_QUEUE_GONE), 0);
+	assert_int_equal(add_queue(w, &w->z, 1), 0);
+	assert_int_equal(add_queue(w, &w->a, 1), -EDQUOT);
+	assert_true(open_gate(&w->a, 1));
+	assert_int_equal(atomic_load(&s->shares), FM_SHARES_NONE);
+}
+
 /* The program is inside it all the same, and ends it: not the one around it. */
 static void refused_segments_end_themselves(void **state)
 {
@@ -171,6 +199,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(limits_bind_users_but_not_root),
+		TEST(queues_beyond_the_limit_of_groups),
 		TEST(refused_segments_end_themselves),
 		TEST(hints_stay_within_the_limits),
 		TEST(amounts_of_memory_stay_within_the_limits),
