@@ -176,7 +176,8 @@ struct fm_xq {
 	_Atomic bool partly;       /* what level 3 can do depends on the command: fm_xq_reaches() */
 	_Atomic bool device_gates; /* the device looks at the gate word itself */
 	bool in_order, closing;
-	unsigned slot_index, group;
+	unsigned slot_index;
+	_Atomic unsigned group;      /* fm_xq_move() */
 	unsigned levels;             /* bits that the hwqueue can do */
 	_Atomic uint64_t gate_mark;  /* commands in front of the last gate of the device */
 	_Atomic unsigned refs;       /* the owner, the agent's list, each tracker under way */
