@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define INTEL 0x8086u /* a vendor */
+
 #ifndef CL_UUID_SIZE_KHR /* cl_khr_device_uuid */
 #define CL_UUID_SIZE_KHR 16
 #endif
@@ -49,17 +51,21 @@ static unsigned ordinal_of(const cl_icd_dispatch *cl, cl_device_id device)
 	return 0;
 }
 
-/* By its UUID alone it is the same device in CUDA and Vulkan. */
+/* By its UUID alone it is the same device in CUDA, Level Zero and Vulkan. */
 void fm_cl_device_key(const cl_icd_dispatch *cl, cl_device_id device, char *key, size_t size)
 {
 	char name[48] = "", full[256] = "", text[FM_UUID_TEXT];
 	unsigned char uuid[CL_UUID_SIZE_KHR] = {0};
 	cl_device_type type = 0;
+	cl_uint vendor = 0;
 
 	device = root_of(cl, device);
 	cl->clGetDeviceInfo(device, CL_DEVICE_NAME, sizeof(full), full, NULL);
 	cl->clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof(type), &type, NULL);
+	cl->clGetDeviceInfo(device, CL_DEVICE_VENDOR_ID, sizeof(vendor), &vendor, NULL);
 	if ((type & CL_DEVICE_TYPE_GPU) && uuid_of(cl, device, uuid)) {
+		if (vendor == INTEL)
+			uuid[sizeof(uuid) - 1] = 0; /* which part of the GPU the process has */
 		snprintf(key, size, "GPU-%s", fm_uuid_text(uuid, text));
 		return;
 	}

@@ -77,6 +77,7 @@ void fm_cl_queue_drop(struct fm_cl_queue *q);
  * event. */
 void fm_cl_queue_barrier(struct fm_cl_queue *q, cl_event event);
 
-/* The same text for the same device in every process: a GPU's UUID, as of CUDA and Vulkan, or else
- * its name and its index among the platform's devices. A sub-device has that of its parent. */
+/* The same text for the same device in every process: a GPU's UUID, as of CUDA, Level Zero and
+ * Vulkan, or else its name and its index among the platform's devices. A sub-device has that of its
+ * parent. */
 void fm_cl_device_key(const cl_icd_dispatch *cl, cl_device_id device, char *key, size_t size);

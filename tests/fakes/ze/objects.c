@@ -72,12 +72,24 @@ ENTRY(zeDeviceGetSubDevices, (ze_device_handle_t device, uint32_t *n, ze_device_
 	return ZE_RESULT_SUCCESS;
 }
 
+/* As Intel's drivers make it (vendor, model, revision, place on the bus, part); or used to. */
+static ze_device_uuid_t uuid_of(ze_device_handle_t device)
+{
+	ze_device_uuid_t old = {{0x86, 0x80, 0, 0, 0xd5, 0x0b, 0, 0, (uint8_t)device->index}};
+	ze_device_uuid_t uuid = {
+		{0x86, 0x80, 0xd5, 0x0b, 3, 0, 0, 0, (uint8_t)(3 + device->index)}};
+
+	uuid.id[15] = fk_setting("FAKE_ZE_PART") ? 2 : 0;
+	return fk_setting("FAKE_ZE_OLD_UUID") ? old : uuid;
+}
+
 ENTRY(zeDeviceGetProperties, (ze_device_handle_t device, ze_device_properties_t *p))
 {
 	if (p->stype != ZE_STRUCTURE_TYPE_DEVICE_PROPERTIES)
 		return ZE_RESULT_ERROR_INVALID_ARGUMENT;
 	p->type = fk_setting("FAKE_ZE_NPU") ? ZE_DEVICE_TYPE_VPU : ZE_DEVICE_TYPE_GPU;
-	memset(&p->uuid, (int)device->index + 1, sizeof(p->uuid));
+	p->vendorId = 0x8086;
+	p->uuid = uuid_of(device);
 	snprintf(p->name, sizeof(p->name), "Fake Level Zero %s",
 		p->type == ZE_DEVICE_TYPE_VPU ? "NPU" : "GPU");
 	return ZE_RESULT_SUCCESS;

@@ -98,8 +98,11 @@ def levels(stack):
 
 def device_names(stack):
     fermata = world(stack)
-    for more, want in (({}, "Fake Level Zero GPU 0000:03:00.0"), ({"FAKE_ZE_NPU": "1"}, "Fake Level Zero NPU 0000:03:00.0"),
-                       ({"FAKE_ZE_NO_PCI": "1"}, "Fake Level Zero GPU " + 16 * "01")):
+    # A GPU has the UUID that OpenCL and Vulkan give it. All NPUs have one UUID, and an old driver's is the device's number.
+    whole, old = "8680d50b-0300-0000-0300-000000000000", "86800000-d50b-0000-0000-000000000000"
+    for more, want in (({}, "GPU-" + whole), ({"FAKE_ZE_PART": "1"}, "GPU-" + whole), ({"FAKE_ZE_NPU": "1"}, "Fake Level Zero NPU 0000:03:00.0"),
+                       ({"FAKE_ZE_OLD_UUID": "1"}, "Fake Level Zero GPU 0000:03:00.0"),
+                       ({"FAKE_ZE_OLD_UUID": "1", "FAKE_ZE_NO_PCI": "1"}, "Fake Level Zero GPU " + old)):
         fermata.env.update(more)
         w = worker(fermata)
         name = {q["device"] for q in fermata.group(w.pid)["queues"]}

@@ -285,7 +285,7 @@ static unsigned ordinal_of(
 	return before;
 }
 
-/* By its UUID alone it is the same device in CUDA and OpenCL. */
+/* By its UUID alone it is the same device in CUDA, Level Zero and OpenCL. */
 void fm_vk_device_key(const struct fm_vk_instance *i, VkPhysicalDevice physical, char *key)
 {
 	PFN_vkGetPhysicalDeviceProperties get = i->next.vkGetPhysicalDeviceProperties;

@@ -64,7 +64,8 @@ struct fm_ze_hwq {
 /* Does the driver have the functions that even level 1 needs? */
 bool fm_ze_driver_whole(const struct fm_ze_driver *ze);
 
-/* The same text for the same device in every process. False: the driver does not say its name. */
+/* The same text for the same device in every process: a GPU's UUID, as of OpenCL and Vulkan, or
+ * else its name and its place on the bus. False: the driver does not say its name. */
 bool fm_ze_device_key(
 	const struct fm_ze_driver *ze, ze_device_handle_t device, char *key, size_t size);
 

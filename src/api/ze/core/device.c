@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/uuid.h"
 #include "core.h"
 #include <stdio.h>
+#include <string.h>
 
 bool fm_ze_driver_whole(const struct fm_ze_driver *ze)
 {
@@ -13,27 +15,50 @@ bool fm_ze_driver_whole(const struct fm_ze_driver *ze)
 	return whole;
 }
 
-/* Parts of a device (sub-devices) have its place: they are scheduled together. */
+/* Of a GPU that Intel's drivers name by its place, as their OpenCL and Mesa's Vulkan do: vendor,
+ * model, revision, place on the bus, and in the last byte which part of it. Older drivers had the
+ * device's number in the process there, and nothing behind the vendor. */
+static bool is_uuid_of_all_apis(const struct fm_ze_device *is)
+{
+	static const uint8_t zero[sizeof(is->uuid)];
+
+	return is->type == FM_ZE_GPU && memcmp(is->uuid, zero, sizeof(zero)) &&
+	       (is->vendor != FM_ZE_INTEL || is->uuid[2] || is->uuid[3]);
+}
+
+static void name_by_uuid(const struct fm_ze_device *is, char *key, size_t size)
+{
+	uint8_t uuid[FM_UUID_SIZE];
+	char text[FM_UUID_TEXT];
+
+	memcpy(uuid, is->uuid, sizeof(uuid));
+	if (is->vendor == FM_ZE_INTEL)
+		uuid[15] = 0;
+	snprintf(key, size, "GPU-%s", fm_uuid_text(uuid, text));
+}
+
+/* Parts of a device (sub-devices) have its name: they are scheduled together. */
 bool fm_ze_device_key(
 	const struct fm_ze_driver *ze, ze_device_handle_t device, char *key, size_t size)
 {
 	struct fm_ze_device is = {.stype = FM_ZE_TYPE_DEVICE};
 	struct fm_ze_pci at = {.stype = FM_ZE_TYPE_PCI};
-	char uuid[33];
+	char text[FM_UUID_TEXT];
 
 	if (ze->device_properties(device, &is))
 		return false;
+	if (is_uuid_of_all_apis(&is)) {
+		name_by_uuid(&is, key, size);
+		return true;
+	}
 	is.name[47] = '\0';
 	for (char *p = is.name; *p; p++)
 		if (*p < ' ' || *p > '~')
 			*p = '_';
-	if (ze->device_pci && !ze->device_pci(device, &at)) {
+	if (ze->device_pci && !ze->device_pci(device, &at))
 		snprintf(key, size, "%s %04x:%02x:%02x.%x", is.name, at.domain, at.bus, at.device,
 			at.function);
-		return true;
-	}
-	for (int i = 0; i < 16; i++)
-		snprintf(uuid + 2 * i, 3, "%02x", is.uuid[i]);
-	snprintf(key, size, "%s %s", is.name, uuid);
+	else
+		snprintf(key, size, "%s %s", is.name, fm_uuid_text(is.uuid, text));
 	return true;
 }

@@ -108,6 +108,7 @@ enum {
 
 	FM_ZE_HOST_VISIBLE = 1, /* ZE_EVENT_POOL_FLAG_* */
 	FM_ZE_GPU = 1,          /* ZE_DEVICE_TYPE_* */
+	FM_ZE_INTEL = 0x8086,   /* a vendor */
 	FM_ZE_VPU = 5,
 };
 
