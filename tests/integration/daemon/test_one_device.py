@@ -149,4 +149,15 @@ def cuda_before_both(stack):
     one_order(stack, "cuda", ("vulkan", "opencl"))
 
 
-main(natively_in_turn, comes_back_from_the_dead, vulkan_before_opencl, opencl_before_vulkan, cuda_before_both)
+def parts_of_one(stack):
+    """Programs that see one part of a GPU each, which Intel's drivers count in the UUID, are on one device."""
+    device, programs = Device(stack, "opencl"), []
+    for part in "0", "1", "2":
+        device.f.env["FERMATA_TOKEN_PART"] = part
+        programs.append(device.start("opencl"))
+    keys = {q["device"] for g in device.f.ps()["groups"] for q in g["queues"]}
+    check(len(keys) == 1 and next(iter(keys)).endswith("00"), f"one device has several names: {keys}")
+    finish(device, programs)
+
+
+main(natively_in_turn, comes_back_from_the_dead, vulkan_before_opencl, opencl_before_vulkan, cuda_before_both, parts_of_one)
