@@ -8,7 +8,11 @@
 
 /* [time] Callbacks later than this are not used: a good driver needs a few microseconds. */
 #define FM_CL_CALLBACK_LATE (50 * FM_US)
-/* [time] A trial of a callback takes no longer. */
-#define FM_CL_CALLBACK_GIVE_UP (1 * FM_MS)
+/* [time] So long a trial asks without a pause. More: a processor is busy for longer with a driver
+ * that is slow. */
+#define FM_CL_CALLBACK_POLL (1 * FM_MS)
+/* [time] A trial of a callback takes no longer. Less: on a machine that is very busy a driver whose
+ * thread has no processor counts as slow, and its kernels are not stopped. */
+#define FM_CL_CALLBACK_GIVE_UP (250 * FM_MS)
 /* [trials] Odd: the majority decides. */
 #define FM_CL_CALLBACK_TRIES 5

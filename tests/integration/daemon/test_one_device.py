@@ -160,4 +160,23 @@ def parts_of_one(stack):
     finish(device, programs)
 
 
-main(natively_in_turn, comes_back_from_the_dead, vulkan_before_opencl, opencl_before_vulkan, cuda_before_both, parts_of_one)
+def one_processor():
+    """A thread that wakes up does not take it from the one that runs."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+
+
+def busy_processor(stack):
+    """The driver's callbacks wait for the processor which the trial of them keeps busy. They do not count as late: kernels can be stopped."""
+    device = Device(stack, "opencl")
+    for _ in range(2):
+        w = device.f.program(WORKERS["opencl"], cls=Worker, preexec_fn=one_processor)
+        device.f.knows(w.pid)
+        w.advances()
+        levels = [q["level"] for g in device.f.ps()["groups"] for q in g["queues"] if q["pid"] == w.pid]
+        check(levels == [3], f"levels {levels}: {device.f.cli('ps', '--calls').stdout}")
+        finish(device, [w])
+
+
+main(natively_in_turn, comes_back_from_the_dead, vulkan_before_opencl, opencl_before_vulkan, cuda_before_both, parts_of_one,
+     busy_processor)
