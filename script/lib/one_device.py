@@ -79,7 +79,15 @@ class Bench:
             env = {**daemon(stack, self.build, dir_, f"policy = {policy}\n"), **self.layered}  # what it does not read of the hints it says
             run = [os.path.join(self.build, "bin", "fermata"), "run"]
             return together({name: ([*run, *options, "--", *argv], env) for name, (argv, options) in clients.items()},
-                            seconds or self.seconds)[0]
+                            seconds or self.seconds, before_begin=lambda: self.check_levels(run[0], env))[0]
+
+    @staticmethod
+    def check_levels(fermata, env):
+        """What is measured are kernels that can be stopped. At level 2 those that `steps` has made longer take several times as long, too."""
+        groups = json.loads(subprocess.check_output([fermata, "ps", "--json"], text=True, env=env))["groups"]
+        levels = {f"{g['name']}: level {q['level']}" for g in groups for q in g["queues"] if "demo_client" in g["name"] and q["level"] != 3}
+        if levels:
+            raise Failed(f"kernels that cannot be stopped ({', '.join(sorted(levels))}): see `fermata ps --calls`")
 
 
 def ms(us):
