@@ -226,8 +226,6 @@ def queues_that_share(stack):
 def sparse_binds(stack):
     """On a device with sparse binding: results are right, also suspended at random; and a bind stands behind what the program has
     submitted before it and may not run."""
-    if SANITIZE:
-        raise Skip("the layer below, and how often it is suspended, take longer than they are worth there")
     fermata = start(stack)
     behind(fermata, "sparse")
     native = dict(fermata.env, VK_INSTANCE_LAYERS="VK_LAYER_FERMATA_sparse")
