@@ -96,7 +96,7 @@ static enum fm_trial verdict(struct trial *t, bool passed, unsigned *stalled)
 	await(t, t->n, t->n + 1, FM_TRIAL_OPENS);
 	if (!atomic_load(&t->mark[t->n].came))
 		return FM_TRIAL_STAYS;
-	nap(FM_TRIAL_STANDS); /* those that stood with it have come by now */
+	await(t, 0, t->n, FM_TRIAL_PASSES); /* those that stood with it come now */
 	for (unsigned i = 0; i < t->n; i++) {
 		if (!t->mark[i].late || !atomic_load(&t->mark[i].came))
 			continue;
@@ -133,13 +133,14 @@ static enum fm_trial try_once(const struct fm_hw_ops *ops, void *hwq,
 }
 
 /* Another queue with work of its own may end it just when the gate opens: that is no stall. It is
- * one if the same happens once more. */
+ * one if the same happens each time. */
 enum fm_trial fm_gate_try(const struct fm_hw_ops *ops, void *hwq,
 	const struct fm_trial_queue *others, unsigned n, unsigned *stalled)
 {
-	enum fm_trial is;
+	enum fm_trial is = FM_TRIAL_STALLS;
 	FM_NO_CANCEL; /* the gate would stay closed */
 
-	is = try_once(ops, hwq, others, n, stalled);
-	return is == FM_TRIAL_STALLS ? try_once(ops, hwq, others, n, stalled) : is;
+	for (unsigned i = 0; i < FM_TRIAL_STALLED && is == FM_TRIAL_STALLS; i++)
+		is = try_once(ops, hwq, others, n, stalled);
+	return is;
 }

@@ -18,12 +18,17 @@
  */
 #define FM_TRIAL_STANDS (2 * FM_MS)
 /* [time] What does not pass within this time counts as standing. Larger: a device that has much to
- * do is not taken for one that stands, and a queue beside busy ones is made later. */
+ * do is not taken for one that stands, and a queue beside busy ones is made later. So long is
+ * waited, too, for what stood with it when it has opened: less, and on a busy machine queues that
+ * share a channel are not noticed. */
 #define FM_TRIAL_PASSES (100 * FM_MS)
 /* [time] What was behind the gate must have passed so long after it opened. It is tried once, so a
  * machine that is busy just then must not look like one without gates. Larger: where gates do not
  * open, the first command comes later. */
 #define FM_TRIAL_OPENS (2 * FM_S)
+/* [times] A queue that stood with the gate must do so each time. Larger: one that is only busy is
+ * less often taken for one that stands with it. */
+#define FM_TRIAL_STALLED 4u
 /* [time] Between looks. */
 #define FM_TRIAL_LOOK (50 * FM_US)
 /* [times] A queue that another thread uses is asked so often. Larger: fewer are left out. */
