@@ -3,6 +3,7 @@
 """The decisions of a set of tasks as PTX (gpusched_text.c), run by a warp of 32 lanes, instruction by instruction in an order that is
 drawn: on the same random news it leaves in memory, to the last word, what the text that processors run leaves there. And the
 committed PTX is what its source gives, where there is a compiler."""
+import functools
 import os
 import random
 import re
@@ -31,6 +32,12 @@ KICK, ENDED, PARK, RESIDE = 1, 2, 8, 512
 
 def output(*argv):
     return subprocess.run([program("gpu_trace"), *argv], capture_output=True, text=True, check=True).stdout
+
+
+@functools.cache
+def kernel_of(text, name):
+    """Read once: that takes a third of a second."""
+    return machine.Kernel(output(text), name)
 
 
 def words(fields):
@@ -88,7 +95,7 @@ class Set:
 
 
 def test_a_warp_does_what_a_processor_does(stack):
-    kernel, decided, done = machine.Kernel(output("text"), "fermata_set"), 0, 0
+    kernel, decided, done = kernel_of("text", "fermata_set"), 0, 0
     for seed in range(TRACES):
         lines = output(str(seed), str(STEPS)).splitlines()
         on_device = Set(kernel, lines[0], random.Random(seed))
@@ -104,7 +111,7 @@ def test_a_warp_does_what_a_processor_does(stack):
 
 def test_the_host_reads_between_two_decisions(stack):
     lines = output("1", str(STEPS)).splitlines()
-    on_device = Set(machine.Kernel(output("text"), "fermata_set"), lines[0], random.Random(1))
+    on_device = Set(kernel_of("text", "fermata_set"), lines[0], random.Random(1))
     for line in lines[1:]:
         on_device.step(line)
     on_device.run(10 ** 6, 0, 0, 0, 0, to=READ)
@@ -120,7 +127,7 @@ def test_the_host_reads_between_two_decisions(stack):
 class Resident:
     """Beside news that come one at a time, as those of a stream do, and beside a word."""
     def __init__(self, rng):
-        self.set = Set(machine.Kernel(output("text"), "fermata_set"), output("3", "plain").splitlines()[0], rng)
+        self.set = Set(kernel_of("text", "fermata_set"), output("3", "plain").splitlines()[0], rng)
         self.rng, self.word, self.news, self.queued = rng, 0x50000000, None, [0, 0]
         self.set.memory.store(TOLD + TOLD_UNTIL, 10 ** 9, 8)
         self.set.memory.store(self.set.tasks + WORD, self.word, 8)
@@ -200,12 +207,12 @@ class Graphs:
     GRAPH, END, AT, ASKED, SAID = [0x1000, 0x1001], [0, 0x2001], 0x30000000, 0x71000000, 0x72000000
 
     def __init__(self, rng):
-        self.kernel = machine.Kernel(output("graphs-text"), "fermata_graph")
+        self.kernel = kernel_of("graphs-text", "fermata_graph")
         self.kernel.calls = {"cudaGraphLaunch": self.launched}
         self.rng, self.queue, self.begun, self.order = rng, [], 0, []
         field = dict(word.split("=") for word in output("graphs").split())
         self.field = {name: int(value, 16) for name, value in field.items()}
-        small = Set(machine.Kernel(output("text"), "fermata_set"), output("3", "plain").splitlines()[0], rng)
+        small = Set(kernel_of("text", "fermata_set"), output("3", "plain").splitlines()[0], rng)
         self.memory, self.tasks, self.task_size = small.memory, small.tasks, small.task_size
         for at in range(0, self.field["gates"], 4):
             if small.at + at in self.memory:
