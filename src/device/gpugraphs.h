@@ -19,6 +19,8 @@
  * Who begins. The host asks, and then looks at `rests'; the decider writes `rests', and then looks
  * at what is asked, with a fence of the whole system in between on both sides. One of the two sees
  * the other: the host begins a chain for each rest at most once, after it has asked for something.
+ * A chain that finds something new has said that it rests, and goes on. Then what the host begins
+ * comes behind it, and hears too late: the host has the kernel hear (FM_GRAPHS_HEAR) as well.
  *
  * With `to', which is memory of the host, it copies the words there, as fermata_set does.
  *

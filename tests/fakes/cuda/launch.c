@@ -378,6 +378,7 @@ fm_cu_result cuLaunchKernelEx(
 			config->attrs[i].value.cooperative &&
 			too_large(config->grid, config->block))
 			return COOPERATIVE_TOO_LARGE;
+	fk_at("cuLaunchKernelEx");
 	FK_TRY(fk_fails("cuLaunchKernelEx"));
 	FK_TRY(fk_enter_ctx());
 	return fk_leave(launch(config, f, params, extra));

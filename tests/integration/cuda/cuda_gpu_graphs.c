@@ -470,6 +470,76 @@ static void begins_again(void)
 	fm_gpu_set_free(set);
 }
 
+/* A release is told while the chain has other jobs, and is held there until that has rested, as it
+ * says, and has gone on with what was released. Before anything else the set is parked: nothing
+ * begins when the device has heard of that. */
+static struct {
+	uint64_t first; /* done, and it rests */
+	_Atomic bool held, goes_on, over;
+} held;
+
+static void hold(void)
+{
+	held.held = true;
+	while (!held.goes_on)
+		sched_yield();
+}
+
+static void *park_held(void *arg)
+{
+	while (!held.held && !held.over)
+		sched_yield();
+	IS(0, fm_gpu_set_suspend(set));
+	return arg;
+}
+
+static void *let_go(void *arg)
+{
+	while (!held.over && (!held.held || stats(0).done < held.first))
+		sched_yield();
+	held.goes_on = true;
+	return arg;
+}
+
+static void parks(void)
+{
+	enum { ROUNDS = 10, JOBS = 60, MANY = 400 };
+	void *(*const does[])(void *) = {park_held, let_go};
+	pthread_t thread[2];
+
+	MUST(fake_cuda_at);
+	open_context();
+	new_set("fifo");
+	IS(0, add_graphs(MANY / 10, 0, NULL, NULL));
+	IS(1, add_graphs(MANY, 0, NULL, NULL));
+	start_set();
+	for (unsigned i = 1; i <= ROUNDS; i++) {
+		uint64_t started = stats(FM_GPU_SET).started;
+
+		held.first = i * JOBS;
+		held.held = held.goes_on = held.over = false;
+		for (unsigned k = 0; k < 2; k++)
+			MUST(!pthread_create(&thread[k], NULL, does[k], NULL));
+		IS(0, fm_gpu_release(set, 0, JOBS));
+		while (stats(FM_GPU_SET).started == started)
+			sched_yield();
+		fake_cuda_at("cuLaunchKernelEx", hold);
+		IS(0, fm_gpu_release(set, 1, JOBS));
+		fake_cuda_at(NULL, hold);
+		held.over = true; /* if it rested before, nothing was held */
+		for (unsigned k = 0; k < 2; k++)
+			MUST(!pthread_join(thread[k], NULL));
+		started = stats(FM_GPU_SET).started; /* behind the news of the park */
+		for (unsigned k = 0; k < 3; k++)
+			MUST(stats(FM_GPU_SET).started == started);
+		IS(0, fm_gpu_set_resume(set));
+		while (stats(1).done < held.first)
+			sched_yield();
+	}
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	fm_gpu_set_free(set);
+}
+
 /* Whichever call fails: an error is told, or nobody needs to know, and nothing hangs. */
 static void each_call_fails(void)
 {
@@ -619,6 +689,7 @@ static const struct {
 	{"exits-and-frees", exits_and_frees},
 	{"free", free_at_work},
 	{"again", begins_again},
+	{"parks", parks},
 	{"fails", each_call_fails},
 	{"no-runtime", no_runtime},
 };

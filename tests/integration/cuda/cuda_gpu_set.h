@@ -24,6 +24,7 @@
 /* Not on a device. */
 extern __attribute__((weak)) fake_cuda_fail_fn fake_cuda_fail;
 extern __attribute__((weak)) fake_cuda_counted_fn fake_cuda_counted;
+extern __attribute__((weak)) fake_cuda_at_fn fake_cuda_at;
 
 #define TASKS    32
 #define PATIENCE UINT64_C(120000000000)

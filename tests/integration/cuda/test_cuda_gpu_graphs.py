@@ -45,7 +45,7 @@ def queue(fermata, w):
 
 def what_a_program_sees(stack):
     fermata = world(stack)
-    for name in "refusals", "order", "own", "enqueues", "waits", "contexts", "forks", "exits", "exits-and-frees", "free", "again":
+    for name in "refusals", "order", "own", "enqueues", "waits", "contexts", "forks", "exits", "exits-and-frees", "free", "again", "parks":
         case(fermata, name)
     case(fermata, "waits", "--guardian")
     case(fermata, "own", "--memory")

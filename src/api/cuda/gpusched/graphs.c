@@ -331,14 +331,35 @@ static int begin(struct fm_cu_gates *g, uint64_t rest)
 	return rc ? -EIO : 0;
 }
 
-/* The lock is held, and what is asked for has been written. */
+static int hear(struct fm_cu_gates *g)
+{
+	return fm_cu_graphs_launch(g, g->news, 0, 0, FM_GRAPHS_HEAR) ? -EIO : 0;
+}
+
+/* If it cannot be known, too. */
+static bool chain_is_at_work(struct fm_cu_gates *g)
+{
+	int mode = fm_cu_enter(g->cu);
+	fm_cu_result rc = g->cu->stream_query(g->resident);
+
+	fm_cu_leave(g->cu, mode);
+	return rc;
+}
+
+/* A chain that said that it rests, and found something new, has gone on. What begins then comes
+ * behind it, so it is to be heard as well. The lock is held, and what is asked for has been
+ * written. */
 static int have_it_heard(struct fm_cu_gates *g)
 {
 	uint64_t rest = __atomic_load_n(&g->shared->said.rests, __ATOMIC_SEQ_CST);
+	bool at_work;
+	int rc;
 
-	if (rest != g->graphs.begun)
-		return begin(g, rest);
-	return fm_cu_graphs_launch(g, g->news, 0, 0, FM_GRAPHS_HEAR) ? -EIO : 0;
+	if (rest == g->graphs.begun)
+		return hear(g);
+	at_work = chain_is_at_work(g);
+	rc = begin(g, rest);
+	return !rc && at_work ? hear(g) : rc;
 }
 
 /* The lock is held. */
@@ -393,7 +414,7 @@ int fm_cu_graphs_close(struct fm_cu_gates *g)
 	pthread_mutex_lock(&g->graphs.lock);
 	g->graphs.closed = true;
 	park(g, true);
-	rc = fm_cu_graphs_launch(g, g->news, 0, 0, FM_GRAPHS_HEAR) ? -EIO : 0;
+	rc = hear(g);
 	pthread_mutex_unlock(&g->graphs.lock);
 	return rc;
 }
