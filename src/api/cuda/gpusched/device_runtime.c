@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FILE_NAME "libcudadevrt.a"
@@ -16,11 +17,14 @@
 #define SYSTEM_DIR "/usr/lib/x86_64-linux-gnu"
 #endif
 
+/* A file: the driver would wait for what comes of a pipe. */
 static bool is_there(char *path, size_t size, const char *root, const char *below)
 {
 	int n = snprintf(path, size, "%s%s", root, below);
+	struct stat s;
 
-	return n > 0 && (size_t)n < size && !access(path, R_OK);
+	return n > 0 && (size_t)n < size && !stat(path, &s) && S_ISREG(s.st_mode) &&
+	       !access(path, R_OK);
 }
 
 /* In a toolkit. */
@@ -40,14 +44,14 @@ const char *fm_cu_device_runtime(char *path, size_t size)
 	static const char *const variable[] = {"CUDA_HOME", "CUDA_PATH"};
 	static const char *const root[] = {"/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda"};
 	static const char *const place[] = {SYSTEM_DIR, "/usr/lib64", "/usr/lib"};
-	const char *given = getenv("FERMATA_CUDA_DEVRT");
+	const char *given = secure_getenv("FERMATA_CUDA_DEVRT");
 
 	if (given && *given) /* it alone */
 		return is_there(path, size, given, "/" FILE_NAME) || is_there(path, size, given, "")
 			       ? path
 			       : NULL;
 	for (size_t i = 0; i < FM_ARRAY_LEN(variable); i++)
-		if (in(path, size, getenv(variable[i])))
+		if (in(path, size, secure_getenv(variable[i])))
 			return path;
 	for (size_t i = 0; i < FM_ARRAY_LEN(root); i++)
 		if (in(path, size, root[i]))

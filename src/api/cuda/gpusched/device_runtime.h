@@ -10,5 +10,5 @@
 
 /* The variable FERMATA_CUDA_DEVRT, if it is set: a file, or a directory that has it. Else the
  * toolkits of CUDA_HOME and CUDA_PATH, the usual places, and the system's libraries. NULL: it is in
- * none. */
+ * none. A program that runs with other rights than its caller's takes no variable's word. */
 const char *fm_cu_device_runtime(char *path, size_t size);
