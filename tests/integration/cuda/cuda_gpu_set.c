@@ -100,6 +100,47 @@ static void the_policy_orders(void)
 	fm_gpu_set_free(set);
 }
 
+/* The jobs of one that comes after another are dropped, as the other goes on: nothing is left of
+ * these, for which calls would wait. */
+static void drops_what_comes_after(void)
+{
+	const unsigned after[] = {0};
+	CUdeviceptr d;
+	int error = 0;
+
+	begin();
+	set = make("fixed-priority", 1, &error);
+	MUST(set);
+	IS(0, add(set, 2, 1, NULL));
+	IS(1, add(set, 1, 0, after));
+	IS(0, fm_gpu_set_start(set));
+	while (!stats(1).dropped)
+		if (stats(0).released - stats(0).done < 40)
+			IS(0, fm_gpu_release(set, 0, 20));
+	while (stats(0).done != stats(0).released ||
+		stats(1).done + stats(1).dropped != stats(0).done)
+		sched_yield();
+	MUST(!cuMemAlloc_v2(&d, 4096) && !cuMemFree_v2(d));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(task[1].ran == stats(1).done);
+	IS(0, fm_gpu_set_start(set)); /* what was dropped before does not count */
+	IS(0, fm_gpu_release(set, 0, 1));
+	while (stats(1).done + stats(1).dropped != stats(0).released)
+		sched_yield();
+	MUST(!cuMemAlloc_v2(&d, 4096) && !cuMemFree_v2(d));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	IS(0, fm_gpu_set_start(set));
+	IS(0, fm_gpu_release(set, 0, 500));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(stats(0).dropped);
+	IS(0, fm_gpu_set_start(set));
+	IS(0, fm_gpu_release(set, 0, 1));
+	MUST(!cuMemAlloc_v2(&d, 4096) && !cuMemFree_v2(d));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(task[0].ran == 2 * stats(0).done && task[1].ran == stats(1).done);
+	fm_gpu_set_free(set);
+}
+
 static int fail(struct CUstream_st *stream)
 {
 	(void)stream;
@@ -437,6 +478,7 @@ static const struct {
 } cases[] = {
 	{"refusals", refusals},
 	{"order", the_policy_orders},
+	{"drops", drops_what_comes_after},
 	{"enqueues", enqueues_that_fail},
 	{"waits", calls_that_wait},
 	{"contexts", contexts_end},

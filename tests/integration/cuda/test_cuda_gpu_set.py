@@ -40,7 +40,7 @@ def queue(fermata, w):
 
 def what_a_program_sees(stack):
     fermata = world(stack)
-    for name in "refusals", "order", "enqueues", "contexts", "contexts-and-sets", "forks", "exits", "exits-and-frees", "free":
+    for name in "refusals", "order", "drops", "enqueues", "contexts", "contexts-and-sets", "forks", "exits", "exits-and-frees", "free":
         case(fermata, name)
 
 

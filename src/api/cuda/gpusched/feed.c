@@ -37,15 +37,16 @@ static void lose(struct fm_cu_feed *f)
 static uint64_t certain(const struct fm_cu_feed *f, uint32_t task)
 {
 	const struct work *w = &f->work[task];
-	uint64_t least = UINT64_MAX;
+	uint64_t least = UINT64_MAX, dropped;
 
 	if (w->ahead)
 		return f->drains ? accepted(f, task) : UINT64_MAX;
+	dropped = fm_sub_sat(told(&fm_cu_gates_told(f->gates)->dropped[task]), w->task.dropped);
 	if (!w->task.n_after)
-		return w->asked - told(&fm_cu_gates_told(f->gates)->dropped[task]);
+		return w->asked - dropped;
 	for (uint32_t i = 0; i < w->task.n_after; i++)
 		least = FM_MIN(least, f->work[w->task.after[i]].jobs);
-	return least;
+	return fm_sub_sat(least, dropped); /* graphs run before their jobs are put */
 }
 
 static bool is_left(const struct fm_cu_feed *f)

@@ -38,6 +38,7 @@ struct fm_cu_feed_task {
 	bool period; /* is it released by one? Not, if it comes after others, too */
 	uint32_t chunks, n_after;
 	const uint32_t *after; /* all that is given is copied */
+	uint64_t dropped;      /* jobs, before this start */
 };
 
 /* What the maker is told, and asked. Called without a lock of ours; each may be NULL. */

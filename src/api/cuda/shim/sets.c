@@ -371,6 +371,7 @@ static int make_feed(struct fm_cuda_set *d)
 			.ctx = &d->work[i],
 			.period = s->host.g.task[i].period != 0,
 			.chunks = s->host.g.task[i].chunks,
+			.dropped = s->host.g.task[i].stats.dropped,
 			.n_after = s->host.g.task[i].n_after,
 			.after = s->work[i].after};
 	}
