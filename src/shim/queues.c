@@ -170,6 +170,23 @@ size_t fm_shim_keep(struct fm_xq **xq, bool (*is)(const struct fm_shim_entry *e,
 	return n;
 }
 
+static bool any(const struct fm_shim_entry *e, const void *arg)
+{
+	return true;
+}
+
+/* It may call the driver. A queue that is closed meanwhile is left alone. */
+void fm_shim_nudge(void)
+{
+	struct fm_xq *xq[FM_BOARD_SLOTS];
+	size_t n = fm_shim_keep(xq, any, NULL);
+
+	for (size_t i = 0; i < n; i++) {
+		fm_xq_nudge(xq[i]);
+		fm_xq_unref(xq[i]);
+	}
+}
+
 /* --- the first command --- */
 
 static struct fm_shim_entry *first_of_thread(struct fm_client *c, const struct fm_shim_place *at)

@@ -139,6 +139,8 @@ void fm_shim_unlock(void);
 struct fm_shim_entry *fm_shim_at(uintptr_t key);
 /* Takes the lock, and calls `look` for all entries until it returns false. */
 void fm_shim_each(bool (*look)(struct fm_shim_entry *e, void *arg), void *arg);
+/* fm_xq_nudge() for all of them, without the lock. */
+void fm_shim_nudge(void);
 /* The XQueues of the entries for which `is` is true, each with a reference (fm_xq_unref). There are
  * at most FM_BOARD_SLOTS. Returns how many. */
 size_t fm_shim_keep(struct fm_xq **xq, bool (*is)(const struct fm_shim_entry *e, const void *arg),

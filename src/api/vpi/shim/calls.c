@@ -49,16 +49,10 @@ static VPIStatus end(struct fm_vpi_queue *q, VPIStatus rc)
 
 /* --- waiting --- */
 
-static bool nudge(struct fm_shim_entry *e, void *arg)
-{
-	fm_xq_nudge(e->xq);
-	return true;
-}
-
 static VPIStatus finished_some(VPIStatus rc)
 {
-	if (rc == FM_VPI_SUCCESS && fm_shim_has_client())
-		fm_shim_each(nudge, NULL);
+	if (rc == FM_VPI_SUCCESS)
+		fm_shim_nudge();
 	return rc;
 }
 

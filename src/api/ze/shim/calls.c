@@ -198,16 +198,10 @@ static ze_result_t wait_end(struct wait w, ze_result_t rc)
 	return rc;
 }
 
-static bool nudge(struct fm_shim_entry *e, void *arg)
-{
-	fm_xq_nudge(e->xq);
-	return true;
-}
-
 static ze_result_t finished_some(ze_result_t rc)
 {
-	if (rc == FM_ZE_SUCCESS && fm_shim_has_client())
-		fm_shim_each(nudge, NULL);
+	if (rc == FM_ZE_SUCCESS)
+		fm_shim_nudge();
 	return rc;
 }
 
