@@ -101,18 +101,24 @@ static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(made_lock, SHIM_CALLS);
 static _Atomic bool made;
 
+static void fill(const struct fm_calls_own *own, void *fn)
+{
+	pthread_mutex_lock(&made_lock);
+	if (fn && !atomic_load(&made))
+		memcpy((char *)fm_calls.driver + own->at, &fn, sizeof(fn));
+	pthread_mutex_unlock(&made_lock);
+}
+
+/* Look-ups take the dynamic linker's lock, which a thread may have that comes here: it runs a
+ * library's constructors. So nothing is looked up with a lock of ours. */
 static FM_COLD void make_driver(void)
 {
 	fm_shim_hear_forks(); /* there may be no client yet */
+	for (size_t i = 0; i < fm_calls.n_own; i++)
+		fill(&fm_calls.own[i], fm_look_up_own_quietly(fm_calls.own[i].symbol));
 	pthread_mutex_lock(&made_lock);
-	if (!atomic_load(&made)) {
-		for (size_t i = 0; i < fm_calls.n_own; i++) {
-			void *fn = fm_look_up_own_quietly(fm_calls.own[i].symbol);
-
-			memcpy((char *)fm_calls.driver + fm_calls.own[i].at, &fn, sizeof(fn));
-		}
+	if (!atomic_load(&made))
 		atomic_store_explicit(&made, fm_calls.whole(fm_calls.driver), memory_order_release);
-	}
 	pthread_mutex_unlock(&made_lock);
 }
 

@@ -8,7 +8,7 @@
  * Owns: the handles of the API's libraries; the functions in fm_calls_next and in what `driver`
  * points to.
  *
- * Locks: made_lock in calls.c, while `driver` is filled.
+ * Locks: made_lock in calls.c, while what was found is put into `driver`.
  *
  * Threads: any thread of the program.
  */
