@@ -186,6 +186,8 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 		return 0;
 	}
 	rc = put(q, false, &number);
+	if (rc == -EBUSY && is_recorded(q))
+		return -EPERM; /* that may last: its end counts as reached in time */
 	if (rc)
 		return rc;
 	fm_ze_ref(q);

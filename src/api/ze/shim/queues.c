@@ -213,6 +213,7 @@ void fm_ze_context_ends(ze_context_handle_t context)
 		hw = close_queue(of.handle);
 		if (hw)
 			fm_ze_unref(hw);
+		fm_ze_capture_ended(of.handle);
 		forget(&made.of, of.handle);
 		of.handle = NULL;
 	}
