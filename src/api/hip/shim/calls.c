@@ -123,19 +123,20 @@ static void order(hipStream_t given, bool per_thread)
 
 /* Launches on several devices by one call. One that waited for its turn would keep the devices
  * of the others waiting, and two programs might each have what the other one waits for. */
-#define OWN_MULTI(symbol, params)                          \
-	hipError_t symbol CALL_PARAMS(params)              \
-	{                                                  \
-		hipError_t rc;                             \
-                                                           \
-		for (long i = 0; list && i < (long)n; i++) \
-			order(list[i].stream, false);      \
-		if (!fm_hip_inside)                        \
-			fm_shim_ungoverned(#symbol);       \
-		fm_hip_inside++;                           \
-		rc = NEXT(symbol, params);                 \
-		fm_hip_inside--;                           \
-		return rc;                                 \
+#define OWN_MULTI(symbol, params)                                          \
+	hipError_t symbol CALL_PARAMS(params)                              \
+	{                                                                  \
+		hipError_t rc;                                             \
+                                                                           \
+		if (!fm_hip_inside)                                        \
+			fm_shim_ungoverned(#symbol);                       \
+		fm_hip_inside++;                                           \
+		rc = NEXT(symbol, params);                                 \
+		fm_hip_inside--;                                           \
+		/* The runtime has looked whether there are so many. */    \
+		for (long i = 0; rc == FM_HIP_SUCCESS && i < (long)n; i++) \
+			order(list[i].stream, false);                      \
+		return rc;                                                 \
 	}
 #define OWN_CONFIGURE(symbol, params)                 \
 	hipError_t symbol CALL_PARAMS(params)         \

@@ -79,6 +79,7 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 	struct fm_hip_queue *q = hwq;
 	hipEvent_t event;
 	int rc;
+	FM_NO_CANCEL;
 
 	if (is_full(q))
 		return -EBUSY;
