@@ -76,7 +76,6 @@
 	X(XQ_GATES, "gates of struct fm_xq_cold")                                   \
 	X(WATCH, "watch.lock of api/watch.c")                                       \
 	X(VPI_QUEUE, "lock of struct fm_vpi_queue")                                 \
-	X(ACL_QUEUE, "lock of struct fm_acl_queue")                                 \
 	X(SOFT_LOAD, "lock of api/soft/tool/load.c")                                \
 	X(SOFT_DEVICE, "lock of struct fm_simdev")                                  \
 	X(ACCOUNT, "ask of struct fm_client_memory")                                \

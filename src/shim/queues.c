@@ -80,7 +80,8 @@ void fm_shim_close_entry(struct fm_shim_entry *e, bool wait)
 		return;
 	if (ops()->closing)
 		ops()->closing(e, wait);
-	fm_xq_close(e->xq); /* frees e in the end */
+	if (!ops()->let_go || ops()->let_go(e))
+		fm_xq_close(e->xq); /* frees e in the end */
 }
 
 struct fm_shim_entry *fm_shim_enter(struct fm_shim_entry *e, uintptr_t key)

@@ -78,6 +78,10 @@ struct fm_shim_queue_ops {
 	/* Called before its XQueue is closed. wait: return when no thread calls the program about
 	 * it any more. May be NULL. */
 	void (*closing)(struct fm_shim_entry *e, bool wait);
+	/* After that: the map lets go of the entry. False: calls are under way that use its XQueue,
+	 * and the last of them closes it (fm_xq_close). May be NULL: the program ends no queue
+	 * while it is in a call for it. */
+	bool (*let_go)(struct fm_shim_entry *e);
 };
 
 extern struct fm_map fm_shim_map;

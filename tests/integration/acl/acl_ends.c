@@ -7,6 +7,9 @@
  *   cancel    says "ready"; upon a line its threads are cancelled
  *   callback  a callback stands in a stream, and its thread never comes
  *   force     streams are destroyed by force with work in them
+ *   shared    threads have their device and give it back, and abort streams,
+ *             while others are in calls for it
+ *   errors    nothing but the program's own failed calls leaves an error
  *   fork      forks with work under way; the child, for which there is no
  *             library any more, ends by exit(), and the parent goes on
  *   exec      the child becomes a program that uses AscendCL
@@ -115,6 +118,70 @@ static void by_force(struct conform *c)
 	CU(cuCtxSynchronize());
 }
 
+static _Atomic unsigned at_work;
+
+struct user {
+	struct conform *c;
+	CUstream s;
+};
+
+static void *uses(void *arg)
+{
+	struct user *u = arg;
+	uint32_t words[16];
+
+	CU(cuCtxSetCurrent(u->c->ctx));
+	for (int i = 0; i < 100; i++) {
+		busy(u->c, u->s, 1);
+		busy(u->c, NULL, 1);
+		if (acl.aclrtMemcpy(words, sizeof(words), PTR(x), sizeof(words), ACL_COPY_D2H))
+			die("no copy");
+		CU(cuStreamSynchronize(u->s));
+	}
+	at_work--;
+	return NULL;
+}
+
+static void shared(struct conform *c)
+{
+	struct user u[2];
+	pthread_t t[2];
+
+	at_work = 2;
+	for (int i = 0; i < 2; i++) {
+		u[i] = (struct user){c, new_stream(0)};
+		if (pthread_create(&t[i], NULL, uses, &u[i]))
+			die("no thread");
+	}
+	while (at_work) {
+		if (acl.aclrtSetDevice(0) || acl.aclrtStreamAbort(u[0].s) ||
+			acl.aclrtResetDevice(0))
+			die("the device is not shared");
+		usleep(100);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(t[i], NULL);
+	CU(cuCtxSynchronize());
+}
+
+static void errors(struct conform *c, CUstream s)
+{
+	int status;
+
+	busy(c, NULL, 2);
+	busy(c, new_stream(0), 2);
+	if (acl.aclrtStreamQuery(NULL, &status) || acl.aclrtSynchronizeStream(NULL) ||
+		acl.aclrtSynchronizeStream(s))
+		die("no wait");
+	if (acl.aclrtPeekAtLastError(0))
+		die("there is an error: %d", acl.aclrtPeekAtLastError(0));
+	if (!acl.aclrtStreamQuery((aclrtStream)&status, &status) || !acl.aclrtPeekAtLastError(0))
+		die("no error");
+	busy(c, NULL, 2);
+	if (!acl.aclrtGetLastError(0))
+		die("the program's error is lost");
+}
+
 static void child(const char *self)
 {
 	uint32_t n = WORDS;
@@ -163,6 +230,10 @@ int main(int argc, char **argv)
 		callback(&c, s);
 	else if (!strcmp(argv[1], "force"))
 		by_force(&c);
+	else if (!strcmp(argv[1], "shared"))
+		shared(&c);
+	else if (!strcmp(argv[1], "errors"))
+		errors(&c, s);
 	else if (strcmp(argv[1], "exit"))
 		forks(&c, s, strcmp(argv[1], "exec") ? NULL : argv[0]);
 	puts("right");

@@ -12,7 +12,7 @@ CASES = {
                   "churn", "threads", "deep queue"),
     "acl_graph": ("linear", "many streams", "captures beside work", "first of all"),
 }
-ENDS = "exit", "threads", "cancel", "callback", "force", "fork", "exec"
+ENDS = "exit", "threads", "cancel", "callback", "force", "shared", "errors", "fork", "exec"
 
 
 def acl_env(env):

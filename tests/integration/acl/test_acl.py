@@ -85,6 +85,7 @@ def of_an_old_library(stack):
     want = native([program("acl_order"), "0", *cases], **OLD)
     same(fermata.program([program("acl_order"), "0", *cases]), want, "an old library")
     eventually("governed", lambda: fermata.stats()["governed"] > 500)
+    right(fermata.program([program("acl_ends"), "errors"]), "errors of an old library")
 
 
 def level(stack):

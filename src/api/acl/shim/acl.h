@@ -6,9 +6,9 @@
  * calls without a stream, in each context; the sets of streams that are being captured, and of
  * those that are no queues.
  *
- * Locks: the lock of the engine's map (shim/queues.h); capture_lock in streams.c, taken under an
- * XQueue's lock and held while an event of ours is put into a stream; `lock` of a queue, under
- * that, over our calls for it.
+ * Locks: the lock of the engine's map (shim/queues.h), also to look up a queue, since another
+ * thread may end the device during a call; capture_lock in streams.c, taken under an XQueue's lock
+ * and held while the agent puts an event of ours into a stream.
  *
  * Threads: the program's; the agent and the watcher (api/watch.h), which call the library in the
  * queue's context.
@@ -19,7 +19,6 @@
 #include "api/watch.h"
 #include "shim/calls/calls.h"
 #include "shim/queues.h"
-#include <pthread.h>
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -58,9 +57,15 @@ struct fm_acl_queue {
 	aclrtContext context;
 	aclrtStream stream;
 	int32_t device;
-	pthread_mutex_t lock; /* over calls for it, so that its end can wait for them */
-	bool gone, left;      /* under it: no event is put there; none is asked for or destroyed */
+	/* No event is put there or asked for any more; none is destroyed. The queue's end waits
+	 * for our calls. */
+	_Atomic bool gone, left;
+	_Atomic unsigned calls;
 	_Atomic unsigned under_way; /* events */
+	/* Calls of the program's that use the XQueue, and the map. disturbed: another thread has
+	 * ended what is under way, perhaps during such calls. */
+	_Atomic unsigned users;
+	bool disturbed; /* under the lock of the map */
 
 	/* orders: calls of the program's that only order. ours: events. idle_at: so many of the
 	 * program's commands and orders are finished, as the library has said; ours_at: so many
@@ -68,29 +73,26 @@ struct fm_acl_queue {
 	_Atomic uint64_t orders, ours, idle_at, ours_at;
 };
 
-/* The queue for a command, made at the first one. NULL: the call is not scheduled. */
-struct fm_acl_queue *fm_acl_queue(aclrtStream stream, const char *call);
-/* NULL: there is none. */
-struct fm_acl_queue *fm_acl_find(aclrtStream stream);
+/* The queue for a command, made at the first one. NULL: the call is not scheduled. It stays until
+ * fm_acl_leave(). */
+struct fm_acl_queue *fm_acl_enter(aclrtStream stream, const char *call);
+void fm_acl_leave(struct fm_acl_queue *q);
+/* One more call that only orders. A stream without commands has no state that it would change. */
+void fm_acl_order(aclrtStream stream);
 
 /* How far a queue had come before a call that waits for it. By key, because the queue may be gone
  * afterwards. */
 struct fm_acl_mark {
-	uintptr_t key;
+	uintptr_t key; /* 0: there is none */
 	uint64_t generation, mark;
 	uint64_t all, ours; /* with what only orders; events of ours */
 };
-static inline struct fm_acl_mark fm_acl_mark(struct fm_acl_queue *q)
-{
-	uint64_t mark = fm_xq_mark(q->xq);
-
-	return (struct fm_acl_mark){
-		q->key, q->generation, mark, mark + atomic_load(&q->orders), atomic_load(&q->ours)};
-}
+/* The program begins to wait for the stream. */
+struct fm_acl_mark fm_acl_waits(aclrtStream stream, uint64_t now);
 /* The library has said that everything before the mark is finished. */
-void fm_acl_finished(struct fm_acl_queue *q, const struct fm_acl_mark *m, uint64_t since);
+void fm_acl_waited(const struct fm_acl_mark *m, uint64_t since);
 /* The library has said so, and the program has put nothing there since; only we may have. */
-bool fm_acl_idle_but_for_us(struct fm_acl_queue *q);
+bool fm_acl_idle_but_for_us(const struct fm_acl_mark *m);
 
 /* Marks of the queues of the thread's context. */
 struct fm_acl_marks {
@@ -104,6 +106,9 @@ void fm_acl_synced(const struct fm_acl_marks *m);
 /* A stream was made, and is this new one; it ends, with this function before it does. */
 void fm_acl_made(aclrtStream stream, uint32_t flags);
 void fm_acl_ends(aclrtStream stream);
+/* What is in it ends, with this function before that. Other threads may be in calls for it, as they
+ * may when the device or everything ends. */
+void fm_acl_aborts(aclrtStream stream);
 void fm_acl_context_ends(aclrtContext context);
 void fm_acl_device_ends(int32_t device);
 void fm_acl_all_ends(void);

@@ -22,7 +22,7 @@ static struct launch begin(aclrtStream stream, uint64_t key, bool waits, const c
 	if (FM_UNLIKELY(atomic_load_explicit(&fm_acl_captures, memory_order_relaxed)) &&
 		stream != FM_ACL_NO_STREAM && fm_acl_capturing(stream))
 		return l;
-	l.q = fm_acl_queue(stream, call);
+	l.q = fm_acl_enter(stream, call);
 	if (FM_UNLIKELY(!l.q))
 		return l;
 	l.mark = fm_xq_mark(l.q->xq);
@@ -41,6 +41,7 @@ static aclError end(struct launch l, bool waited, aclError rc)
 	fm_xq_end(l.q->xq);
 	if (waited && (rc == FM_ACL_SUCCESS || l.q->stream == FM_ACL_NO_STREAM))
 		fm_xq_synced(l.q->xq, l.mark + 1);
+	fm_acl_leave(l.q);
 	return rc;
 }
 
@@ -59,25 +60,17 @@ static aclError end(struct launch l, bool waited, aclError rc)
 	LAUNCH(symbol, params, stream, key, true, waited)
 #include "api/acl/calls.def"
 
-/* Also NULL for a call that the library itself makes. */
-static struct fm_acl_queue *known(aclrtStream stream)
+/* Not a call that the library itself makes. */
+static bool is_known(void)
 {
-	return fm_shim_has_client() && !fm_acl_inside ? fm_acl_find(stream) : NULL;
-}
-
-/* A call that only orders. A stream without launches has no state that it would change. */
-static void order(aclrtStream stream)
-{
-	struct fm_acl_queue *q = known(stream);
-
-	if (q)
-		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+	return fm_shim_has_client() && !fm_acl_inside;
 }
 
 #define ON_order(symbol, per_thread, name, since, note, params, stream) \
 	aclError symbol CALL_PARAMS(params)                             \
 	{                                                               \
-		order(stream);                                          \
+		if (is_known())                                         \
+			fm_acl_order(stream);                           \
 		return NEXT(symbol, params);                            \
 	}
 #include "api/acl/calls.def"
@@ -85,39 +78,37 @@ static void order(aclrtStream stream)
 /* --- waiting --- */
 
 struct wait {
-	struct fm_acl_queue *q;
 	struct fm_acl_mark mark;
 	uint64_t since;
 };
 
 static struct wait wait_begin(aclrtStream stream)
 {
-	struct wait w = {.q = known(stream)};
+	struct wait w = {.since = 0};
 
-	if (!w.q)
+	if (!is_known())
 		return w;
-	w.mark = fm_acl_mark(w.q);
 	w.since = fm_now();
-	fm_xq_waits(w.q->xq, w.since);
+	w.mark = fm_acl_waits(stream, w.since);
 	return w;
 }
 
 static aclError wait_end(struct wait w, aclError rc)
 {
-	if (w.q && rc == FM_ACL_SUCCESS)
-		fm_acl_finished(w.q, &w.mark, w.since);
+	if (w.mark.key && rc == FM_ACL_SUCCESS)
+		fm_acl_waited(&w.mark, w.since);
 	return rc;
 }
 
 /* A query sees our events, which must be invisible to the program. */
 static aclError query_end(struct wait w, aclError rc, int *status)
 {
-	if (!w.q || rc != FM_ACL_SUCCESS || !status)
+	if (!w.mark.key || rc != FM_ACL_SUCCESS || !status)
 		return rc;
-	if (*status == FM_ACL_STREAM_NOT_READY && fm_acl_idle_but_for_us(w.q))
+	if (*status == FM_ACL_STREAM_NOT_READY && fm_acl_idle_but_for_us(&w.mark))
 		*status = FM_ACL_STREAM_COMPLETE;
 	else if (*status == FM_ACL_STREAM_COMPLETE)
-		fm_acl_finished(w.q, &w.mark, w.since);
+		fm_acl_waited(&w.mark, w.since);
 	return rc;
 }
 
@@ -168,6 +159,7 @@ static aclError made(const aclrtStream *stream, uint32_t flags, aclError rc)
 #include "api/acl/calls.def"
 
 #define END_STREAM(stream)   fm_acl_ends(stream)
+#define END_WORK(stream)     fm_acl_aborts(stream)
 #define END_CONTEXT(context) fm_acl_context_ends(context)
 #define END_DEVICE(device)   fm_acl_device_ends(device)
 #define END_ALL(none)        fm_acl_all_ends()

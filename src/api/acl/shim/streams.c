@@ -5,6 +5,8 @@
 #include "base/lockorder.h"
 #include "shim/threads.h"
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -68,6 +70,19 @@ static void clear(struct streams *s)
 
 /* --- keys --- */
 
+/* What the library keeps as the thread's last error is the program's. Ours may replace an error
+ * that it has not asked for yet, but must not be the only one. */
+static aclError last_error(const struct fm_acl_driver *acl)
+{
+	return acl && acl->peek_error ? acl->peek_error(FM_ACL_OF_THREAD) : 0;
+}
+
+static void take_own_error(const struct fm_acl_driver *acl, aclError before)
+{
+	if (acl && acl->take_error && !before && last_error(acl))
+		acl->take_error(FM_ACL_OF_THREAD);
+}
+
 static aclrtContext current(void)
 {
 	const struct fm_acl_driver *acl = fm_acl_driver();
@@ -76,15 +91,12 @@ static aclrtContext current(void)
 	return acl && !acl->get_context(&context) ? context : NULL;
 }
 
-/* A program may have the handle of a default stream as well. 0: it has no key now. */
-static uintptr_t key_of(aclrtStream stream)
+static uintptr_t default_key(aclrtStream stream)
 {
 	const struct fm_acl_driver *acl = fm_acl_driver();
 	aclrtStream given = NULL;
 	aclrtContext context;
 
-	if (FM_LIKELY(stream && stream != FM_ACL_NO_STREAM))
-		return (uintptr_t)stream;
 	if (!stream && acl && acl->default_stream && !acl->default_stream(&given) && given)
 		return (uintptr_t)given;
 	context = current();
@@ -93,22 +105,89 @@ static uintptr_t key_of(aclrtStream stream)
 	return stream ? fm_shim_thread_key(context) : fm_shim_default_key(context);
 }
 
-struct fm_acl_queue *fm_acl_find(aclrtStream stream)
+/* A program may have the handle of a default stream as well. 0: it has no key now. */
+static uintptr_t key_of(aclrtStream stream)
 {
-	struct fm_acl_queue *q = fm_shim_look_up(key_of(stream));
+	const struct fm_acl_driver *acl;
+	aclError before;
+	uintptr_t key;
 
-	return q == &refused ? NULL : q;
+	if (FM_LIKELY(stream && stream != FM_ACL_NO_STREAM))
+		return (uintptr_t)stream;
+	acl = fm_acl_driver();
+	before = last_error(acl);
+	key = default_key(stream);
+	take_own_error(acl, before);
+	return key;
 }
 
-struct fm_acl_queue *fm_acl_queue(aclrtStream stream, const char *call)
+static struct fm_acl_queue *queue_of(struct fm_shim_entry *e)
 {
-	struct fm_acl_queue *q = fm_shim_look_up(key_of(stream));
+	return fm_container(e, struct fm_acl_queue, entry);
+}
 
-	if (FM_LIKELY(q && q != &refused))
-		return q;
+/* Makes it, unless it is there. NULL: it is not scheduled. The result may be gone. */
+static void *first(aclrtStream stream, const char *call)
+{
+	void *found = fm_shim_look_up(key_of(stream));
+
+	if (found && found != &refused)
+		return found;
 	if (has(&of_models, (uintptr_t)stream))
 		return NULL;
-	return (struct fm_acl_queue *)fm_shim_first((uintptr_t)stream, q, false, call);
+	return fm_shim_first((uintptr_t)stream, found, false, call);
+}
+
+/* generation: of its mark; 0: any. NULL: it is gone. The caller leaves it. */
+static struct fm_acl_queue *use(uintptr_t key, uint64_t generation)
+{
+	struct fm_shim_entry *e;
+
+	fm_shim_lock();
+	e = key ? fm_shim_at(key) : NULL;
+	if (e && generation && e->generation != generation)
+		e = NULL;
+	if (e)
+		atomic_fetch_add(&queue_of(e)->users, 1);
+	fm_shim_unlock();
+	return e ? queue_of(e) : NULL;
+}
+
+struct fm_acl_queue *fm_acl_enter(aclrtStream stream, const char *call)
+{
+	struct fm_acl_queue *q = use(key_of(stream), 0);
+
+	if (FM_LIKELY(q))
+		return q;
+	return first(stream, call) ? use(key_of(stream), 0) : NULL;
+}
+
+void fm_acl_leave(struct fm_acl_queue *q)
+{
+	if (FM_UNLIKELY(atomic_fetch_sub(&q->users, 1) == 1))
+		fm_xq_close(q->xq);
+}
+
+/* A thread that was cancelled in a call has never left it. So calls are waited for only if the
+ * program may be in one. */
+static bool let_go(struct fm_shim_entry *e)
+{
+	struct fm_acl_queue *q = queue_of(e);
+
+	if (q->disturbed)
+		return atomic_fetch_sub(&q->users, 1) == 1;
+	atomic_store(&q->users, UINT_MAX / 2); /* nobody closes it once more */
+	return true;
+}
+
+void fm_acl_order(aclrtStream stream)
+{
+	struct fm_acl_queue *q = use(key_of(stream), 0);
+
+	if (!q)
+		return;
+	atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+	fm_acl_leave(q);
 }
 
 /* --- the operations --- */
@@ -123,8 +202,7 @@ static struct visit enter(const struct fm_acl_queue *q)
 	struct visit v = {.was = NULL};
 
 	fm_acl_inside++;
-	if (q->acl->peek_error)
-		v.error = q->acl->peek_error(FM_ACL_OF_THREAD);
+	v.error = last_error(q->acl);
 	if (q->acl->get_context(&v.was))
 		v.was = NULL;
 	if (v.was != q->context)
@@ -132,16 +210,28 @@ static struct visit enter(const struct fm_acl_queue *q)
 	return v;
 }
 
-/* Ours may replace an error that the program has not asked for yet, but must not be the only one.
- */
 static void leave(const struct fm_acl_queue *q, struct visit v)
 {
 	if (v.was && v.was != q->context)
 		q->acl->set_context(v.was);
-	if (q->acl->peek_error && q->acl->take_error && !v.error &&
-		q->acl->peek_error(FM_ACL_OF_THREAD))
-		q->acl->take_error(FM_ACL_OF_THREAD);
+	take_own_error(q->acl, v.error);
 	fm_acl_inside--;
+}
+
+/* A call of ours for a queue may wait for room in its stream, so no lock is held over it: other
+ * streams go on. False: it is over with such calls. */
+static bool call_begins(struct fm_acl_queue *q, _Atomic bool *over)
+{
+	atomic_fetch_add(&q->calls, 1);
+	if (!atomic_load(over))
+		return true;
+	atomic_fetch_sub(&q->calls, 1);
+	return false;
+}
+
+static void call_ends(struct fm_acl_queue *q)
+{
+	atomic_fetch_sub(&q->calls, 1);
 }
 
 static bool event_finished(struct fm_watched *w, void *event)
@@ -150,14 +240,13 @@ static bool event_finished(struct fm_watched *w, void *event)
 	int status = !FM_ACL_EVENT_NOT_READY;
 	struct visit v;
 
-	pthread_mutex_lock(&q->lock);
-	if (!q->gone) {
-		v = enter(q);
-		if (q->acl->event_status(event, &status))
-			status = !FM_ACL_EVENT_NOT_READY;
-		leave(q, v);
-	}
-	pthread_mutex_unlock(&q->lock);
+	if (!call_begins(q, &q->gone))
+		return true;
+	v = enter(q);
+	if (q->acl->event_status(event, &status))
+		status = !FM_ACL_EVENT_NOT_READY;
+	leave(q, v);
+	call_ends(q);
 	return status != FM_ACL_EVENT_NOT_READY;
 }
 
@@ -166,19 +255,17 @@ static void event_drop(struct fm_watched *w, void *event)
 	struct fm_acl_queue *q = fm_container(w, struct fm_acl_queue, watch);
 	struct visit v;
 
-	pthread_mutex_lock(&q->lock);
-	if (!q->left) {
+	if (call_begins(q, &q->left)) {
 		v = enter(q);
 		q->acl->event_destroy(event);
 		leave(q, v);
+		call_ends(q);
 	}
-	pthread_mutex_unlock(&q->lock);
 	atomic_fetch_sub(&q->under_way, 1);
 }
 
 static const struct fm_watch_ops watch_ops = {event_finished, event_drop};
 
-/* The queue's lock held. */
 static int record(struct fm_acl_queue *q, aclrtEvent *event)
 {
 	struct visit v = enter(q);
@@ -197,19 +284,28 @@ _Atomic unsigned fm_acl_captures;
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(capture_lock, ACL_CAPTURE);
 
-/* No capture begins meanwhile, and none is under way: an event of ours in a stream that is captured
- * would be part of the model. A thread that launches has asked about its own stream. */
+static int put_there(struct fm_acl_queue *q, aclrtEvent *event)
+{
+	int rc;
+
+	if (!call_begins(q, &q->gone))
+		return -EPERM;
+	rc = record(q, event);
+	call_ends(q);
+	return rc;
+}
+
+/* An event of ours in a stream that is captured would be part of the model. A thread that launches
+ * has asked about its own stream. For others no capture is under way, and none begins meanwhile. */
 static int put_event(struct fm_acl_queue *q, aclrtEvent *event)
 {
 	int rc = -EPERM; /* that may last: its end counts as reached in time */
 
+	if (fm_acl_launches)
+		return put_there(q, event);
 	pthread_mutex_lock(&capture_lock);
-	if (!atomic_load(&fm_acl_captures) || fm_acl_launches) {
-		pthread_mutex_lock(&q->lock);
-		if (!q->gone)
-			rc = record(q, event);
-		pthread_mutex_unlock(&q->lock);
-	}
+	if (!atomic_load(&fm_acl_captures))
+		rc = put_there(q, event);
 	pthread_mutex_unlock(&capture_lock);
 	return rc;
 }
@@ -221,6 +317,7 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 	struct fm_acl_queue *q = hwq;
 	aclrtEvent event;
 	int rc;
+	FM_NO_CANCEL;
 
 	if (q->xq && atomic_load(&q->under_way) && fm_slot_pending(q->xq->slot) > FM_ACL_FULL)
 		return -EBUSY;
@@ -257,10 +354,7 @@ static int sync_thread(void *hwq)
 
 static void release(void *hwq, bool orphaned)
 {
-	struct fm_acl_queue *q = hwq;
-
-	pthread_mutex_destroy(&q->lock);
-	free(q);
+	free(hwq);
 }
 
 static void quiesce(void *hwq)
@@ -280,19 +374,37 @@ static const struct fm_hw_ops ops_thread = {
 
 /* --- lives --- */
 
+/* An older library cannot tell. */
+static bool is_no_queue(const struct fm_acl_driver *acl, aclrtStream stream)
+{
+	uint32_t flags = 0;
+
+	return acl && acl->stream_flags && stream && stream != FM_ACL_NO_STREAM &&
+	       !acl->stream_flags(stream, &flags) && (flags & FM_ACL_STREAM_IS_NO_QUEUE);
+}
+
 static bool where(struct fm_shim_place *at)
 {
 	const struct fm_acl_driver *acl = fm_acl_driver();
 	aclrtStream stream = (aclrtStream)at->handle;
-	uint32_t flags = 0;
+	aclError before = last_error(acl);
 
-	if (acl && acl->stream_flags && stream && stream != FM_ACL_NO_STREAM &&
-		!acl->stream_flags(stream, &flags) && (flags & FM_ACL_STREAM_IS_NO_QUEUE))
-		return false;
-	at->of = current();
+	at->of = is_no_queue(acl, stream) ? NULL : current();
 	at->key = key_of(stream);
+	take_own_error(acl, before);
 	at->thread = stream == FM_ACL_NO_STREAM ? fm_this_thread() : NULL;
 	return at->of && at->key;
+}
+
+static bool name_device(struct fm_acl_queue *q, char *key, size_t size)
+{
+	aclError before = last_error(q->acl);
+	bool known = !q->acl->get_device(&q->device);
+
+	if (known)
+		fm_acl_device_key(q->acl, q->device, key, size);
+	take_own_error(q->acl, before);
+	return known;
 }
 
 static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
@@ -312,38 +424,61 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 	q->stream = (aclrtStream)at->handle;
 	q->key = at->key;
 	q->thread = at->thread;
-	pthread_mutex_init(&q->lock, NULL);
-	fm_lock_rank(&q->lock, ACL_QUEUE);
+	atomic_init(&q->users, 1);
 	fm_watch_init(&q->watch, &watch_ops);
-	if (!q->acl->get_device(&q->device)) {
-		fm_acl_device_key(q->acl, q->device, key, sizeof(key));
-		if (!fm_xq_create(&q->xq, c, &config))
-			return &q->entry;
-	}
+	if (name_device(q, key, sizeof(key)) && !fm_xq_create(&q->xq, c, &config))
+		return &q->entry;
 	release(q, false);
 	return NULL;
 }
 
-/* The library's call that ends it comes next: by then nothing of ours uses it. The events are
- * destroyed soon, and left to the library if they are not. */
-static void closing(struct fm_shim_entry *e, bool wait)
+static void await(const _Atomic unsigned *n, bool exits_too)
 {
-	struct fm_acl_queue *q = fm_container(e, struct fm_acl_queue, entry);
 	const struct timespec look = {.tv_nsec = FM_ACL_END_LOOK};
-	FM_NO_CANCEL;
 
-	pthread_mutex_lock(&q->lock);
-	q->gone = true;
-	pthread_mutex_unlock(&q->lock);
-	fm_watch_stir(&q->watch);
-	for (unsigned i = 0; i < FM_ACL_END_LOOKS && atomic_load(&q->under_way); i++)
+	for (unsigned i = 0; i < FM_ACL_END_LOOKS && atomic_load(n); i++) {
+		if (!exits_too && fm_client_exits(fm_shim_has_client()))
+			return;
 		nanosleep(&look, NULL);
-	pthread_mutex_lock(&q->lock);
-	q->left = true;
-	pthread_mutex_unlock(&q->lock);
+	}
 }
 
-void fm_acl_finished(struct fm_acl_queue *q, const struct fm_acl_mark *m, uint64_t since)
+/* The library's call that ends it comes next: by then nothing of ours uses it. The events are
+ * destroyed soon, and left to the library if they are not: at the process's exit nobody does. */
+static void closing(struct fm_shim_entry *e, bool wait)
+{
+	struct fm_acl_queue *q = queue_of(e);
+	FM_NO_CANCEL;
+
+	atomic_store(&q->gone, true);
+	fm_watch_stir(&q->watch);
+	await(&q->under_way, false);
+	atomic_store(&q->left, true);
+	await(&q->calls, true);
+}
+
+static struct fm_acl_mark mark_of(struct fm_acl_queue *q)
+{
+	uint64_t mark = fm_xq_mark(q->xq);
+
+	return (struct fm_acl_mark){
+		q->key, q->generation, mark, mark + atomic_load(&q->orders), atomic_load(&q->ours)};
+}
+
+struct fm_acl_mark fm_acl_waits(aclrtStream stream, uint64_t now)
+{
+	struct fm_acl_queue *q = use(key_of(stream), 0);
+	struct fm_acl_mark m = {0};
+
+	if (!q)
+		return m;
+	m = mark_of(q);
+	fm_xq_waits(q->xq, now);
+	fm_acl_leave(q);
+	return m;
+}
+
+static void finished(struct fm_acl_queue *q, const struct fm_acl_mark *m, uint64_t since)
 {
 	uint64_t seen = atomic_load(&q->idle_at);
 
@@ -353,21 +488,38 @@ void fm_acl_finished(struct fm_acl_queue *q, const struct fm_acl_mark *m, uint64
 	fm_xq_waited(q->xq, m->mark, since);
 }
 
-bool fm_acl_idle_but_for_us(struct fm_acl_queue *q)
+void fm_acl_waited(const struct fm_acl_mark *m, uint64_t since)
 {
-	uint64_t all = atomic_load(&q->xq->slot->begun) + atomic_load(&q->orders);
+	struct fm_acl_queue *q = use(m->key, m->generation);
 
-	return atomic_load(&q->idle_at) >= all && atomic_load(&q->ours) != atomic_load(&q->ours_at);
+	if (!q)
+		return;
+	finished(q, m, since);
+	fm_acl_leave(q);
+}
+
+bool fm_acl_idle_but_for_us(const struct fm_acl_mark *m)
+{
+	struct fm_acl_queue *q = use(m->key, m->generation);
+	uint64_t all;
+	bool idle;
+
+	if (!q)
+		return false;
+	all = atomic_load(&q->xq->slot->begun) + atomic_load(&q->orders);
+	idle = atomic_load(&q->idle_at) >= all && atomic_load(&q->ours) != atomic_load(&q->ours_at);
+	fm_acl_leave(q);
+	return idle;
 }
 
 static bool add_mark(struct fm_shim_entry *e, void *arg)
 {
-	struct fm_acl_queue *q = fm_container(e, struct fm_acl_queue, entry);
+	struct fm_acl_queue *q = queue_of(e);
 	struct fm_acl_marks *m = arg;
 
 	/* What another thread's call without a stream does is not waited for. */
 	if (!q->thread && q->context == current() && m->n < FM_BOARD_SLOTS)
-		m->of[m->n++] = fm_acl_mark(q);
+		m->of[m->n++] = mark_of(q);
 	return true;
 }
 
@@ -381,16 +533,8 @@ void fm_acl_marks(struct fm_acl_marks *m)
 
 void fm_acl_synced(const struct fm_acl_marks *m)
 {
-	struct fm_shim_entry *e;
-
-	fm_shim_lock();
-	for (size_t i = 0; i < m->n; i++) {
-		e = fm_shim_at(m->of[i].key);
-		if (e && e->generation == m->of[i].generation)
-			fm_acl_finished(
-				fm_container(e, struct fm_acl_queue, entry), &m->of[i], m->since);
-	}
-	fm_shim_unlock();
+	for (size_t i = 0; i < m->n; i++)
+		fm_acl_waited(&m->of[i], m->since);
 }
 
 /* If the library uses an address again, it is another stream. */
@@ -401,6 +545,21 @@ void fm_acl_made(aclrtStream stream, uint32_t flags)
 		fm_shim_hear_forks();
 		add(&of_models, (uintptr_t)stream);
 	}
+}
+
+static bool of_key(struct fm_shim_entry *e, const void *key)
+{
+	queue_of(e)->disturbed = e->key == *(const uintptr_t *)key;
+	return queue_of(e)->disturbed;
+}
+
+/* The stream stays. */
+void fm_acl_aborts(aclrtStream stream)
+{
+	uintptr_t key = fm_acl_inside ? 0 : key_of(stream);
+
+	if (key && fm_shim_has_client())
+		fm_shim_close_if(of_key, &key, 0);
 }
 
 void fm_acl_ends(aclrtStream stream)
@@ -416,7 +575,7 @@ void fm_acl_ends(aclrtStream stream)
 
 static bool of_context(struct fm_shim_entry *e, const void *context)
 {
-	return fm_container(e, struct fm_acl_queue, entry)->context == context;
+	return queue_of(e)->context == context;
 }
 
 void fm_acl_context_ends(aclrtContext context)
@@ -427,7 +586,8 @@ void fm_acl_context_ends(aclrtContext context)
 
 static bool of_device(struct fm_shim_entry *e, const void *device)
 {
-	return fm_container(e, struct fm_acl_queue, entry)->device == *(const int32_t *)device;
+	queue_of(e)->disturbed = queue_of(e)->device == *(const int32_t *)device;
+	return queue_of(e)->disturbed;
 }
 
 void fm_acl_device_ends(int32_t device)
@@ -438,6 +598,7 @@ void fm_acl_device_ends(int32_t device)
 
 static bool any(struct fm_shim_entry *e, const void *arg)
 {
+	queue_of(e)->disturbed = true;
 	return true;
 }
 
@@ -463,21 +624,19 @@ bool fm_acl_capturing(aclrtStream stream)
 {
 	const struct fm_acl_driver *acl = fm_acl_driver();
 	aclrtStream given = stream;
-	aclError before = 0, rc;
+	aclError before, rc;
 	aclmdlRI model;
 	int status = 0;
 
 	if (!acl || !acl->capture_info)
 		return false;
+	before = last_error(acl);
+	fm_acl_inside++;
 	if (!stream && acl->default_stream && acl->default_stream(&given))
 		given = NULL;
-	if (acl->peek_error)
-		before = acl->peek_error(FM_ACL_OF_THREAD);
-	fm_acl_inside++;
 	rc = acl->capture_info(given, &status, &model);
 	fm_acl_inside--;
-	if (acl->peek_error && acl->take_error && !before && acl->peek_error(FM_ACL_OF_THREAD))
-		acl->take_error(FM_ACL_OF_THREAD);
+	take_own_error(acl, before);
 	return rc || status;
 }
 
@@ -485,7 +644,7 @@ bool fm_acl_capturing(aclrtStream stream)
 void fm_acl_capture_begins(aclrtStream stream)
 {
 	if (fm_acl_driver() && !fm_acl_inside && !fm_acl_capturing(stream))
-		fm_acl_queue(stream, "aclmdlRICaptureBegin");
+		first(stream, "aclmdlRICaptureBegin");
 	pthread_mutex_lock(&capture_lock);
 	atomic_fetch_add(&fm_acl_captures, 1);
 	pthread_mutex_unlock(&capture_lock);
@@ -535,6 +694,7 @@ static const struct fm_shim_queue_ops queues = {
 	.make = make,
 	.may_bind = may_bind,
 	.closing = closing,
+	.let_go = let_go,
 };
 
 const struct fm_shim_api fm_shim_api = {
