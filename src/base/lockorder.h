@@ -65,7 +65,7 @@
 	X(CU_ARENA, "lock of struct fm_cu_arena")                                   \
 	X(CU_SLICE, "rm.lock of api/cuda/core/timeslice.c")                         \
 	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")                    \
-	X(ACL_CAPTURE, "capture_lock of api/acl/shim/streams.c")                    \
+	X(ACL_CAPTURE, "capture_lock of api/acl/shim/queue.c")                      \
 	X(HIP_TRIAL, "holds.lock of api/hip/core/gate.c")                           \
 	X(HIP_WORDS, "words.lock of api/hip/core/gate.c")                           \
 	X(ZE_GATE, "gate of struct fm_ze_hwq")                                      \

@@ -7,7 +7,7 @@
  * those that are no queues.
  *
  * Locks: the lock of the engine's map (shim/queues.h), also to look up a queue, since another
- * thread may end the device during a call; capture_lock in streams.c, taken under an XQueue's lock
+ * thread may end the device during a call; capture_lock in queue.c, taken under an XQueue's lock
  * and held while the agent puts an event of ours into a stream.
  *
  * Threads: the program's; the agent and the watcher (api/watch.h), which call the library in the
@@ -48,7 +48,7 @@ extern __thread unsigned fm_acl_inside __attribute__((tls_model("initial-exec"))
 /* This thread is about to launch on a stream that is not captured. */
 extern __thread bool fm_acl_launches __attribute__((tls_model("initial-exec")));
 
-/* --- streams.c --- */
+/* --- queue.c --- */
 
 struct fm_acl_queue {
 	FM_SHIM_ENTRY;
@@ -72,6 +72,29 @@ struct fm_acl_queue {
 	 * events were there then. */
 	_Atomic uint64_t orders, ours, idle_at, ours_at;
 };
+
+static inline struct fm_acl_queue *fm_acl_queue_of(struct fm_shim_entry *e)
+{
+	return fm_container(e, struct fm_acl_queue, entry);
+}
+
+extern const struct fm_hw_ops fm_hw_acl, fm_hw_acl_thread;
+void fm_acl_queue_init(struct fm_acl_queue *q);
+/* The library's call that ends it comes next: by then nothing of ours uses it. */
+void fm_acl_queue_ends(struct fm_shim_entry *e, bool wait);
+
+/* What the library keeps as the thread's last error is the program's. Ours may replace an error
+ * that it has not asked for yet, but must not be the only one: around calls of ours that may fail.
+ */
+aclError fm_acl_last_error(const struct fm_acl_driver *acl);
+void fm_acl_take_own_error(const struct fm_acl_driver *acl, aclError before);
+
+/* So many streams are being captured. While none is, launches do not ask. */
+extern _Atomic unsigned fm_acl_captures;
+void fm_acl_capture_counts(void); /* one more, from now on */
+void fm_acl_captures_clear(void);
+
+/* --- streams.c --- */
 
 /* The queue for a command, made at the first one. NULL: the call is not scheduled. It stays until
  * fm_acl_leave(). */
@@ -113,8 +136,7 @@ void fm_acl_context_ends(aclrtContext context);
 void fm_acl_device_ends(int32_t device);
 void fm_acl_all_ends(void);
 
-/* Which streams are being captured. While none is, launches do not ask. */
-extern _Atomic unsigned fm_acl_captures;
+/* Which streams are being captured. */
 FM_COLD bool fm_acl_capturing(aclrtStream stream); /* true also if that cannot be known */
 void fm_acl_capture_begins(aclrtStream stream);    /* before the library's call */
 void fm_acl_capture_begun(aclrtStream stream, aclError rc);

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From streams to queues, the operations on a queue, and the ends of queues. */
+/* From streams to queues, and the ends of queues. */
 #include "acl.h"
-#include "base/cancel.h"
-#include "base/lockorder.h"
 #include "shim/threads.h"
 #include <errno.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 
 static struct fm_acl_queue refused;
 
@@ -70,19 +66,6 @@ static void clear(struct streams *s)
 
 /* --- keys --- */
 
-/* What the library keeps as the thread's last error is the program's. Ours may replace an error
- * that it has not asked for yet, but must not be the only one. */
-static aclError last_error(const struct fm_acl_driver *acl)
-{
-	return acl && acl->peek_error ? acl->peek_error(FM_ACL_OF_THREAD) : 0;
-}
-
-static void take_own_error(const struct fm_acl_driver *acl, aclError before)
-{
-	if (acl && acl->take_error && !before && last_error(acl))
-		acl->take_error(FM_ACL_OF_THREAD);
-}
-
 static aclrtContext current(void)
 {
 	const struct fm_acl_driver *acl = fm_acl_driver();
@@ -115,15 +98,10 @@ static uintptr_t key_of(aclrtStream stream)
 	if (FM_LIKELY(stream && stream != FM_ACL_NO_STREAM))
 		return (uintptr_t)stream;
 	acl = fm_acl_driver();
-	before = last_error(acl);
+	before = fm_acl_last_error(acl);
 	key = default_key(stream);
-	take_own_error(acl, before);
+	fm_acl_take_own_error(acl, before);
 	return key;
-}
-
-static struct fm_acl_queue *queue_of(struct fm_shim_entry *e)
-{
-	return fm_container(e, struct fm_acl_queue, entry);
 }
 
 /* Makes it, unless it is there. NULL: it is not scheduled. The result may be gone. */
@@ -148,9 +126,9 @@ static struct fm_acl_queue *use(uintptr_t key, uint64_t generation)
 	if (e && generation && e->generation != generation)
 		e = NULL;
 	if (e)
-		atomic_fetch_add(&queue_of(e)->users, 1);
+		atomic_fetch_add(&fm_acl_queue_of(e)->users, 1);
 	fm_shim_unlock();
-	return e ? queue_of(e) : NULL;
+	return e ? fm_acl_queue_of(e) : NULL;
 }
 
 struct fm_acl_queue *fm_acl_enter(aclrtStream stream, const char *call)
@@ -172,7 +150,7 @@ void fm_acl_leave(struct fm_acl_queue *q)
  * program may be in one. */
 static bool let_go(struct fm_shim_entry *e)
 {
-	struct fm_acl_queue *q = queue_of(e);
+	struct fm_acl_queue *q = fm_acl_queue_of(e);
 
 	if (q->disturbed)
 		return atomic_fetch_sub(&q->users, 1) == 1;
@@ -190,188 +168,6 @@ void fm_acl_order(aclrtStream stream)
 	fm_acl_leave(q);
 }
 
-/* --- the operations --- */
-
-struct visit {
-	aclrtContext was;
-	aclError error;
-};
-
-static struct visit enter(const struct fm_acl_queue *q)
-{
-	struct visit v = {.was = NULL};
-
-	fm_acl_inside++;
-	v.error = last_error(q->acl);
-	if (q->acl->get_context(&v.was))
-		v.was = NULL;
-	if (v.was != q->context)
-		q->acl->set_context(q->context);
-	return v;
-}
-
-static void leave(const struct fm_acl_queue *q, struct visit v)
-{
-	if (v.was && v.was != q->context)
-		q->acl->set_context(v.was);
-	take_own_error(q->acl, v.error);
-	fm_acl_inside--;
-}
-
-/* A call of ours for a queue may wait for room in its stream, so no lock is held over it: other
- * streams go on. False: it is over with such calls. */
-static bool call_begins(struct fm_acl_queue *q, _Atomic bool *over)
-{
-	atomic_fetch_add(&q->calls, 1);
-	if (!atomic_load(over))
-		return true;
-	atomic_fetch_sub(&q->calls, 1);
-	return false;
-}
-
-static void call_ends(struct fm_acl_queue *q)
-{
-	atomic_fetch_sub(&q->calls, 1);
-}
-
-static bool event_finished(struct fm_watched *w, void *event)
-{
-	struct fm_acl_queue *q = fm_container(w, struct fm_acl_queue, watch);
-	int status = !FM_ACL_EVENT_NOT_READY;
-	struct visit v;
-
-	if (!call_begins(q, &q->gone))
-		return true;
-	v = enter(q);
-	if (q->acl->event_status(event, &status))
-		status = !FM_ACL_EVENT_NOT_READY;
-	leave(q, v);
-	call_ends(q);
-	return status != FM_ACL_EVENT_NOT_READY;
-}
-
-static void event_drop(struct fm_watched *w, void *event)
-{
-	struct fm_acl_queue *q = fm_container(w, struct fm_acl_queue, watch);
-	struct visit v;
-
-	if (call_begins(q, &q->left)) {
-		v = enter(q);
-		q->acl->event_destroy(event);
-		leave(q, v);
-		call_ends(q);
-	}
-	atomic_fetch_sub(&q->under_way, 1);
-}
-
-static const struct fm_watch_ops watch_ops = {event_finished, event_drop};
-
-static int record(struct fm_acl_queue *q, aclrtEvent *event)
-{
-	struct visit v = enter(q);
-	int rc = q->acl->event_create(event, FM_ACL_EVENT_OF_PROGRESS) ? -EIO : 0;
-
-	atomic_fetch_add(&q->ours, 1);
-	if (!rc && q->acl->event_record(*event, q->stream)) {
-		q->acl->event_destroy(*event);
-		rc = -EIO;
-	}
-	leave(q, v);
-	return rc;
-}
-
-_Atomic unsigned fm_acl_captures;
-static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
-FM_LOCK_RANK(capture_lock, ACL_CAPTURE);
-
-static int put_there(struct fm_acl_queue *q, aclrtEvent *event)
-{
-	int rc;
-
-	if (!call_begins(q, &q->gone))
-		return -EPERM;
-	rc = record(q, event);
-	call_ends(q);
-	return rc;
-}
-
-/* An event of ours in a stream that is captured would be part of the model. A thread that launches
- * has asked about its own stream. For others no capture is under way, and none begins meanwhile. */
-static int put_event(struct fm_acl_queue *q, aclrtEvent *event)
-{
-	int rc = -EPERM; /* that may last: its end counts as reached in time */
-
-	if (fm_acl_launches)
-		return put_there(q, event);
-	pthread_mutex_lock(&capture_lock);
-	if (!atomic_load(&fm_acl_captures))
-		rc = put_there(q, event);
-	pthread_mutex_unlock(&capture_lock);
-	return rc;
-}
-
-/* A full stream keeps back whoever puts more there: with an event under way one can wait for that.
- */
-static int track(void *hwq, fm_reached_fn *reached, void *cookie)
-{
-	struct fm_acl_queue *q = hwq;
-	aclrtEvent event;
-	int rc;
-	FM_NO_CANCEL;
-
-	if (q->xq && atomic_load(&q->under_way) && fm_slot_pending(q->xq->slot) > FM_ACL_FULL)
-		return -EBUSY;
-	rc = put_event(q, &event);
-	if (rc)
-		return rc;
-	atomic_fetch_add(&q->under_way, 1);
-	rc = fm_watch_event(&q->watch, event, reached, cookie);
-	if (rc)
-		event_drop(&q->watch, event);
-	return rc;
-}
-
-static unsigned levels(void *hwq)
-{
-	return 1u << FM_LEVEL_PENDING;
-}
-
-static int sync_stream(void *hwq)
-{
-	struct fm_acl_queue *q = hwq;
-	struct visit v = enter(q);
-	aclError rc = q->acl->stream_synchronize(q->stream);
-
-	leave(q, v);
-	return rc ? -EIO : 0;
-}
-
-/* Each call has waited for what it began. */
-static int sync_thread(void *hwq)
-{
-	return 0;
-}
-
-static void release(void *hwq, bool orphaned)
-{
-	free(hwq);
-}
-
-static void quiesce(void *hwq)
-{
-	fm_watch_stop();
-}
-
-static const struct fm_hw_ops ops_stream = {.name = "acl",
-	.levels = levels,
-	.sync = sync_stream,
-	.track = track,
-	.release = release,
-	.quiesce = quiesce};
-
-static const struct fm_hw_ops ops_thread = {
-	.name = "acl", .levels = levels, .sync = sync_thread, .release = release};
-
 /* --- lives --- */
 
 /* An older library cannot tell. */
@@ -387,23 +183,23 @@ static bool where(struct fm_shim_place *at)
 {
 	const struct fm_acl_driver *acl = fm_acl_driver();
 	aclrtStream stream = (aclrtStream)at->handle;
-	aclError before = last_error(acl);
+	aclError before = fm_acl_last_error(acl);
 
 	at->of = is_no_queue(acl, stream) ? NULL : current();
 	at->key = key_of(stream);
-	take_own_error(acl, before);
+	fm_acl_take_own_error(acl, before);
 	at->thread = stream == FM_ACL_NO_STREAM ? fm_this_thread() : NULL;
 	return at->of && at->key;
 }
 
 static bool name_device(struct fm_acl_queue *q, char *key, size_t size)
 {
-	aclError before = last_error(q->acl);
+	aclError before = fm_acl_last_error(q->acl);
 	bool known = !q->acl->get_device(&q->device);
 
 	if (known)
 		fm_acl_device_key(q->acl, q->device, key, size);
-	take_own_error(q->acl, before);
+	fm_acl_take_own_error(q->acl, before);
 	return known;
 }
 
@@ -413,7 +209,7 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 	char key[FM_DEVKEY_MAX];
 	const struct fm_xq_config config = {.group = at->group,
 		.device = key,
-		.ops = at->thread ? &ops_thread : &ops_stream,
+		.ops = at->thread ? &fm_hw_acl_thread : &fm_hw_acl,
 		.hwq = q,
 		.in_order = true};
 
@@ -425,36 +221,11 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 	q->key = at->key;
 	q->thread = at->thread;
 	atomic_init(&q->users, 1);
-	fm_watch_init(&q->watch, &watch_ops);
+	fm_acl_queue_init(q);
 	if (name_device(q, key, sizeof(key)) && !fm_xq_create(&q->xq, c, &config))
 		return &q->entry;
-	release(q, false);
+	free(q);
 	return NULL;
-}
-
-static void await(const _Atomic unsigned *n, bool exits_too)
-{
-	const struct timespec look = {.tv_nsec = FM_ACL_END_LOOK};
-
-	for (unsigned i = 0; i < FM_ACL_END_LOOKS && atomic_load(n); i++) {
-		if (!exits_too && fm_client_exits(fm_shim_has_client()))
-			return;
-		nanosleep(&look, NULL);
-	}
-}
-
-/* The library's call that ends it comes next: by then nothing of ours uses it. The events are
- * destroyed soon, and left to the library if they are not: at the process's exit nobody does. */
-static void closing(struct fm_shim_entry *e, bool wait)
-{
-	struct fm_acl_queue *q = queue_of(e);
-	FM_NO_CANCEL;
-
-	atomic_store(&q->gone, true);
-	fm_watch_stir(&q->watch);
-	await(&q->under_way, false);
-	atomic_store(&q->left, true);
-	await(&q->calls, true);
 }
 
 static struct fm_acl_mark mark_of(struct fm_acl_queue *q)
@@ -514,7 +285,7 @@ bool fm_acl_idle_but_for_us(const struct fm_acl_mark *m)
 
 static bool add_mark(struct fm_shim_entry *e, void *arg)
 {
-	struct fm_acl_queue *q = queue_of(e);
+	struct fm_acl_queue *q = fm_acl_queue_of(e);
 	struct fm_acl_marks *m = arg;
 
 	/* What another thread's call without a stream does is not waited for. */
@@ -549,8 +320,8 @@ void fm_acl_made(aclrtStream stream, uint32_t flags)
 
 static bool of_key(struct fm_shim_entry *e, const void *key)
 {
-	queue_of(e)->disturbed = e->key == *(const uintptr_t *)key;
-	return queue_of(e)->disturbed;
+	fm_acl_queue_of(e)->disturbed = e->key == *(const uintptr_t *)key;
+	return fm_acl_queue_of(e)->disturbed;
 }
 
 /* The stream stays. */
@@ -575,7 +346,7 @@ void fm_acl_ends(aclrtStream stream)
 
 static bool of_context(struct fm_shim_entry *e, const void *context)
 {
-	return queue_of(e)->context == context;
+	return fm_acl_queue_of(e)->context == context;
 }
 
 void fm_acl_context_ends(aclrtContext context)
@@ -586,8 +357,8 @@ void fm_acl_context_ends(aclrtContext context)
 
 static bool of_device(struct fm_shim_entry *e, const void *device)
 {
-	queue_of(e)->disturbed = queue_of(e)->device == *(const int32_t *)device;
-	return queue_of(e)->disturbed;
+	fm_acl_queue_of(e)->disturbed = fm_acl_queue_of(e)->device == *(const int32_t *)device;
+	return fm_acl_queue_of(e)->disturbed;
 }
 
 void fm_acl_device_ends(int32_t device)
@@ -598,7 +369,7 @@ void fm_acl_device_ends(int32_t device)
 
 static bool any(struct fm_shim_entry *e, const void *arg)
 {
-	queue_of(e)->disturbed = true;
+	fm_acl_queue_of(e)->disturbed = true;
 	return true;
 }
 
@@ -630,13 +401,13 @@ bool fm_acl_capturing(aclrtStream stream)
 
 	if (!acl || !acl->capture_info)
 		return false;
-	before = last_error(acl);
+	before = fm_acl_last_error(acl);
 	fm_acl_inside++;
 	if (!stream && acl->default_stream && acl->default_stream(&given))
 		given = NULL;
 	rc = acl->capture_info(given, &status, &model);
 	fm_acl_inside--;
-	take_own_error(acl, before);
+	fm_acl_take_own_error(acl, before);
 	return rc || status;
 }
 
@@ -645,9 +416,7 @@ void fm_acl_capture_begins(aclrtStream stream)
 {
 	if (fm_acl_driver() && !fm_acl_inside && !fm_acl_capturing(stream))
 		first(stream, "aclmdlRICaptureBegin");
-	pthread_mutex_lock(&capture_lock);
-	atomic_fetch_add(&fm_acl_captures, 1);
-	pthread_mutex_unlock(&capture_lock);
+	fm_acl_capture_counts();
 }
 
 /* Without room here a capture never counts as over, so launches go on asking. */
@@ -673,8 +442,7 @@ static void fork_child(void)
 	fm_shim_forget_queues();
 	fm_shim_threads_fork_child();
 	fm_calls_fork_child();
-	capture_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	atomic_store(&fm_acl_captures, 0);
+	fm_acl_captures_clear();
 	clear(&origins);
 	clear(&of_models);
 }
@@ -693,7 +461,7 @@ static const struct fm_shim_queue_ops queues = {
 	.where = where,
 	.make = make,
 	.may_bind = may_bind,
-	.closing = closing,
+	.closing = fm_acl_queue_ends,
 	.let_go = let_go,
 };
 
