@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,9 +57,24 @@ static void event_drop(struct fm_watched *w, void *event)
 
 static const struct fm_watch_ops watch_ops = {event_finished, event_drop};
 
-static int track(void *hwq, fm_reached_fn *reached, void *cookie)
+/* May a command of ours be put into the queue? Where calls that wait exclude others, it would wait
+ * for the end of such a call, with the XQueue's lock; and the device may stand at a gate, which is
+ * opened by a thread that needs that lock. */
+static bool take(struct fm_cl_queue *q)
 {
-	struct fm_cl_queue *q = hwq;
+	bool mine;
+
+	return !q->waits_exclude || (!fm_queue_lock_try(&q->waiting, &mine) && !mine);
+}
+
+static void give(struct fm_cl_queue *q)
+{
+	if (q->waits_exclude)
+		fm_queue_lock_give(&q->waiting);
+}
+
+static int put_tracker(struct fm_cl_queue *q, fm_reached_fn *reached, void *cookie)
+{
 	cl_event marker;
 	int rc;
 
@@ -77,16 +93,30 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 	return rc;
 }
 
+static int track(void *hwq, fm_reached_fn *reached, void *cookie)
+{
+	int rc;
+
+	if (!take(hwq))
+		return -EBUSY;
+	rc = put_tracker(hwq, reached, cookie);
+	give(hwq);
+	return rc;
+}
+
 static int sync_queue(void *hwq)
 {
 	struct fm_cl_queue *q = hwq;
+	cl_int rc;
 
-	return q->cl->clFinish(q->queue) ? -EIO : 0;
+	fm_cl_wait_begin(q);
+	rc = q->cl->clFinish(q->queue);
+	fm_cl_wait_end(q);
+	return rc ? -EIO : 0;
 }
 
-static int deactivate(void *hwq, void **gate)
+static int put_gate(struct fm_cl_queue *q, void **gate)
 {
-	struct fm_cl_queue *q = hwq;
 	cl_event wait[2];
 	cl_int rc;
 
@@ -104,6 +134,17 @@ static int deactivate(void *hwq, void **gate)
 	}
 	*gate = wait[0];
 	return 0;
+}
+
+static int deactivate(void *hwq, void **gate)
+{
+	int rc;
+
+	if (!take(hwq))
+		return -EBUSY;
+	rc = put_gate(hwq, gate);
+	give(hwq);
+	return rc;
 }
 
 static void replace_barrier(struct fm_cl_queue *q, cl_event event)
@@ -308,6 +349,25 @@ static bool by_nvidia(struct fm_cl_queue *q)
 	return vendor == VENDOR_NVIDIA;
 }
 
+#define RUSTICL_REPAIRED 25 /* seen in sources of this version; in 24 it may be, too */
+
+/* Rusticl (Mesa 22.3) has the lock of a queue's commands while clFinish and blocking calls wait. */
+static bool by_old_rusticl(struct fm_cl_queue *q)
+{
+	char name[16] = "", version[64] = "";
+	cl_platform_id platform = NULL;
+	cl_device_id device = NULL;
+
+	q->cl->clGetCommandQueueInfo(q->queue, CL_QUEUE_DEVICE, sizeof(device), &device, NULL);
+	q->cl->clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof(platform), &platform, NULL);
+	if (!platform || !q->cl->clGetPlatformInfo ||
+		q->cl->clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof(name), name, NULL) ||
+		strcmp(name, "rusticl"))
+		return false;
+	q->cl->clGetDeviceInfo(device, CL_DRIVER_VERSION, sizeof(version), version, NULL);
+	return strtoul(version, NULL, 10) < RUSTICL_REPAIRED;
+}
+
 /* User events are tried: the driver of an OpenCL 1.0 device refuses them. */
 static unsigned levels(void *hwq)
 {
@@ -328,6 +388,7 @@ static unsigned levels(void *hwq)
 	q->cl->clReleaseEvent(user);
 	q->watched = callbacks_late(q);
 	q->unmaps_at_once = by_nvidia(q);
+	q->waits_exclude = by_old_rusticl(q);
 	if (bits & 1u << 2)
 		q->guard = fm_cl_guard_new(q, &q->no_guard);
 	return q->guard ? bits | 1u << 3 : bits;
@@ -355,6 +416,7 @@ static void release(void *hwq, bool orphaned)
 		fm_cl_guard_release(q->guard);
 	replace_barrier(q, NULL);
 	pthread_mutex_destroy(&q->barrier_lock);
+	fm_queue_lock_destroy(&q->waiting);
 	if (q->release)
 		q->release(q);
 }
@@ -378,6 +440,7 @@ void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_comma
 		.release = on_release};
 	pthread_mutex_init(&q->barrier_lock, NULL);
 	fm_lock_rank(&q->barrier_lock, CL_BARRIER);
+	fm_queue_lock_init(&q->waiting);
 	fm_watch_init(&q->watch, &watch_ops);
 }
 

@@ -9,13 +9,15 @@
  * driver unchanged. Level 3 is for launches of rewritten kernels (guard.h) in in-order queues.
  *
  * Owns: one struct fm_cl_queue for each command queue: its gates, trackers and guard.
- * Locks: `barrier_lock` of a queue (opencl.c), g->lock of a guard (guard.h), and the watcher's
- * (api/watch.h).
+ * Locks: `barrier_lock` of a queue (opencl.c), g->lock of a guard (guard.h), the watcher's
+ * (api/watch.h), and with some drivers `waiting` of a queue, which is only tried with an XQueue's
+ * lock (api/queue_lock.h).
  * Threads: the program's, the agent, the watcher; callbacks of the driver, which take no lock that
  * is held over its calls.
  */
 #pragma once
 #include "api/hwqueue.h"
+#include "api/queue_lock.h"
 #include "api/watch.h"
 #include "base/list.h"
 #include "base/lockorder.h"
@@ -59,6 +61,11 @@ struct fm_cl_queue {
 	/* Set by the backend: an unmap must not be enqueued behind a closed gate
 	 * (fm_xq_await_gates()). */
 	bool unmaps_at_once;
+	/* Set by the backend: while a call of the program waits for the queue, other calls that use
+	 * it wait in the driver, too. Such a call has `waiting` (fm_cl_wait_begin()), and the
+	 * backend puts nothing into the queue meanwhile. */
+	bool waits_exclude;
+	struct fm_queue_lock waiting;
 	struct fm_cl_guard *guard; /* level 3; NULL: unavailable, for the reason in no_guard */
 	const char *no_guard;
 	struct fm_watched watch;
@@ -71,6 +78,19 @@ void fm_cl_queue_init(struct fm_cl_queue *q, const cl_icd_dispatch *cl, cl_comma
 
 /* For a queue that no XQueue was made of: does what release would do. */
 void fm_cl_queue_drop(struct fm_cl_queue *q);
+
+/* Around a call of the program's that waits for the queue. Not with an XQueue's lock. */
+static inline void fm_cl_wait_begin(struct fm_cl_queue *q)
+{
+	if (FM_UNLIKELY(q->waits_exclude))
+		fm_queue_lock_take(&q->waiting);
+}
+
+static inline void fm_cl_wait_end(struct fm_cl_queue *q)
+{
+	if (FM_UNLIKELY(q->waits_exclude))
+		fm_queue_lock_give(&q->waiting);
+}
 
 /* The program has put a barrier with this event into an out-of-order queue. Some drivers remember
  * only the last barrier (PoCL 3.1), so a gate behind it must wait for the event, too. Retains the

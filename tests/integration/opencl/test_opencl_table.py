@@ -31,7 +31,7 @@ BARRIER = {"clRetainEvent", "clReleaseEvent"}
 SCHEDULED = {  # trackers and gates, between governed commands
     "clEnqueueMarkerWithWaitList", "clSetEventCallback", "clReleaseEvent", "clFlush",
     "clCreateUserEvent", "clEnqueueBarrierWithWaitList", "clSetUserEventStatus"}
-QUEUE = {"clGetCommandQueueInfo", "clGetDeviceInfo", "clGetDeviceIDs", "clCreateUserEvent", "clSetUserEventStatus",
+QUEUE = {"clGetCommandQueueInfo", "clGetDeviceInfo", "clGetPlatformInfo", "clGetDeviceIDs", "clCreateUserEvent", "clSetUserEventStatus",
          "clReleaseEvent"}
 BESIDES = {
     "clCreateCommandQueue": QUEUE,

@@ -34,6 +34,19 @@ static inline void end(struct launch l, bool waited)
 		fm_xq_nudge(l.q->xq);
 }
 
+/* Around the driver's call. */
+static inline void wait_begins(struct launch l, bool waits)
+{
+	if (FM_LIKELY(l.q) && waits)
+		fm_cl_wait_begin(&l.q->hw);
+}
+
+static inline void wait_ends(struct launch l, bool waits)
+{
+	if (FM_LIKELY(l.q) && waits)
+		fm_cl_wait_end(&l.q->hw);
+}
+
 /* NVIDIA's driver (580) writes stale data back if an object is mapped again before an unmap that
  * waits for a user event has begun. Gates are user events. */
 static inline struct launch begin_unmap(cl_command_queue queue, uint64_t key, const char *call)
@@ -77,8 +90,11 @@ static cl_int order(struct fm_opencl_queue *q, cl_uint n, const cl_event *wait, 
 	static CL_API_ENTRY type CL_API_CALL shim_##symbol CALL_PARAMS(params) \
 	{                                                                      \
 		struct launch l = begin(queue, key, #symbol);                  \
-		type got = fm_cl_layer.next.symbol CALL_ARGS(params);          \
+		type got;                                                      \
                                                                                \
+		wait_begins(l, (waits));                                       \
+		got = fm_cl_layer.next.symbol CALL_ARGS(params);               \
+		wait_ends(l, (waits));                                         \
 		end(l, (waits) && (ok));                                       \
 		return got;                                                    \
 	}
