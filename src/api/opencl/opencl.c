@@ -349,7 +349,8 @@ static bool by_nvidia(struct fm_cl_queue *q)
 	return vendor == VENDOR_NVIDIA;
 }
 
-#define RUSTICL_REPAIRED 25 /* seen in sources of this version; in 24 it may be, too */
+#define RUSTICL_REPAIRED \
+	25 /* later sources let go of the lock first; since when exactly is not known */
 
 /* Rusticl (Mesa 22.3) has the lock of a queue's commands while clFinish and blocking calls wait. */
 static bool by_old_rusticl(struct fm_cl_queue *q)
