@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_runtime.h"
 #include "base/util.h"
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,7 @@ static bool is_there(char *path, size_t size, const char *root, const char *belo
 	int n = snprintf(path, size, "%s%s", root, below);
 	struct stat s;
 
-	return n > 0 && (size_t)n < size && !stat(path, &s) && S_ISREG(s.st_mode) &&
+	return n > 0 && (size_t)n < size && !fstatat(AT_FDCWD, path, &s, 0) && S_ISREG(s.st_mode) &&
 	       !access(path, R_OK);
 }
 
