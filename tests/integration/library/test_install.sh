@@ -186,10 +186,10 @@ shown=$(nm -D --defined-only "$lib/libfermata-hip.so" | sed -n 's/.* [TBDVWi] \(
 [ -z "$shown" ] || fail "HIP's shim shows $shown"
 shown=$(nm -D --defined-only "$lib/libfermata-ze.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v "$binding\|^ze[A-Z]\|^dlsym$\|^dlerror$" || true)
 [ -z "$shown" ] || fail "Level Zero's shim shows $shown"
-shown=$(nm -D --defined-only "$lib/libfermata-cudla.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^cudla[A-Z]\|^dlsym$\|^dlerror$' || true)
-[ -z "$shown" ] || fail "cuDLA's shim shows $shown"
-shown=$(nm -D --defined-only "$lib/libfermata-vpi.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v '^vpi[A-Z]\|^dlsym$\|^dlerror$' || true)
-[ -z "$shown" ] || fail "VPI's shim shows $shown"
+for api in cudla vpi acl; do
+	shown=$(nm -D --defined-only "$lib/libfermata-$api.so" | sed -n 's/.* [TBDVWi] \(.*\)/\1/p' | grep -v "$binding\|^$api\|^dlsym$\|^dlerror$" || true)
+	[ -z "$shown" ] || fail "the shim for $api shows $shown"
+done
 
 # A program that says what it knows of its memory: with the library, with its shim, and with nothing of it.
 cat >"$tmp/memory.cc" <<'END'
