@@ -8,7 +8,7 @@
 
 _Atomic unsigned fm_ze_captures;
 
-/* `submit` held: who raises the number takes it afterwards. */
+/* `submit` held: a thread that raises the number takes it afterwards. */
 static bool is_recorded(const struct fm_ze_hwq *q)
 {
 	return !q->queue && FM_UNLIKELY(atomic_load(&fm_ze_captures));
