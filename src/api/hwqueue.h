@@ -131,7 +131,7 @@ struct fm_guardian_ops {
 	/* What is no command, and takes room in the device all the same (it orders commands): may
 	 * such be under way, so far as is known, if `done` commands have finished? Any thread.
 	 * ask: the driver is asked first, for all that was there when `passed` commands had been
-	 * passed to it. Default: there is none. */
+	 * passed to it by the program. Default: there is none. */
 	bool (*query)(void *hwq, uint64_t done, uint64_t passed, bool ask);
 	/* What was stopped in the middle goes on, beside the work for which it was stopped, on few
 	 * of the device's multiprocessors. pad_ready: makes that possible on k of them (0: not any

@@ -10,8 +10,8 @@
 /* Is something under way that only orders commands? */
 static bool only_orders(struct fm_xq *q, bool ask)
 {
-	return q->ops->guardian.query &&
-	       q->ops->guardian.query(q->hwq, fm_slot_done(q->slot), fm_xq_mark(q), ask);
+	return q->ops->guardian.query && q->ops->guardian.query(q->hwq, fm_slot_done(q->slot),
+						 fm_xq_own_mark(q, fm_xq_mark(q)), ask);
 }
 
 bool fm_xq_is_at_work(struct fm_xq *q)

@@ -172,11 +172,14 @@ static void note_fence(struct fm_xq *q, uint64_t mark, bool gate)
 }
 
 /* Others have the device, and a queue without work does not get it back. So a command that was
- * never launched is counted where the queue is held all the same. */
+ * never launched is counted where the queue is held all the same. For the program the queue is as
+ * idle as it was (fm_xq_own_mark). */
 static void count_one(struct fm_xq *q, uint64_t now)
 {
+	atomic_fetch_add(&q->stand_ins_come, 1);
 	atomic_fetch_add(&q->slot->begun, 1);
 	fm_xq_end(q);
+	atomic_fetch_add(&q->stand_ins, 1);
 	fm_xq_edge(q, now);
 	fm_xq_announce(q);
 }

@@ -188,6 +188,9 @@ struct fm_xq {
 	_Atomic uint64_t long_mark;  /* the last command launched that is long (fm_xq_begin_slow) */
 	char device[FM_DEVKEY_MAX];
 	_Atomic uint64_t seg_key[FM_SEG_KEYS]; /* kinds of the first commands since the last gate */
+	/* Of what counts as launched nobody has launched so many (count_one() in device.c): the
+	 * first is raised before they count, the second when they do. */
+	_Atomic uint64_t stand_ins_come, stand_ins;
 };
 
 struct fm_xq_config {
@@ -416,6 +419,23 @@ static inline void fm_xq_end(struct fm_xq *q)
 static inline uint64_t fm_xq_mark(struct fm_xq *q)
 {
 	return fm_count_sum(&q->slot->passed);
+}
+
+/* The same without what nobody has launched. mark: of fm_xq_mark(). While such a command is just
+ * being counted this may be one less than it is, and fm_xq_own_begun() one more. */
+static inline uint64_t fm_xq_own_mark(struct fm_xq *q, uint64_t mark)
+{
+	uint64_t not_own = atomic_load(&q->stand_ins_come);
+
+	return mark > not_own ? mark - not_own : 0;
+}
+
+/* The commands that the program has begun to launch. */
+static inline uint64_t fm_xq_own_begun(struct fm_xq *q)
+{
+	uint64_t not_own = atomic_load(&q->stand_ins);
+
+	return atomic_load(&q->slot->begun) - not_own;
 }
 
 /* The program begins to wait in the driver for all of the queue, so it will report the end

@@ -104,7 +104,7 @@ FM_INLINE_HOT struct fm_cuda_order recording(
 	r->of = o.q = fm_cuda_find_governed(stream);
 	if (FM_LIKELY(o.q)) { /* before the cover, because what comes behind it may be left out */
 		r->mark = fm_xq_mark(o.q->xq);
-		r->all = fm_cu_all(&o.q->hw, r->mark) + 1;
+		r->all = fm_cu_all(&o.q->hw, fm_xq_own_mark(o.q->xq, r->mark)) + 1;
 	}
 	if (FM_UNLIKELY(fm_cuda_order_heeds())) {
 		if (!record_heeded(o.q, stream, node, &way))

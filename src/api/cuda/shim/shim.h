@@ -262,7 +262,7 @@ static inline struct fm_cuda_mark fm_cuda_mark(struct fm_cuda_queue *q)
 	return (struct fm_cuda_mark){.key = q->key,
 		.generation = q->generation,
 		.mark = mark,
-		.all = fm_cu_all(&q->hw, mark),
+		.all = fm_cu_all(&q->hw, fm_xq_own_mark(q->xq, mark)),
 		.ours = atomic_load(&q->hw.ours_put)};
 }
 
@@ -272,7 +272,7 @@ static inline bool fm_cuda_known_idle(struct fm_cuda_queue *q)
 {
 	uint64_t idle_at = atomic_load(&q->hw.idle_at);
 
-	return idle_at >= atomic_load(&q->xq->slot->begun) + fm_count_sum(&q->hw.orders);
+	return idle_at >= fm_xq_own_begun(q->xq) + fm_count_sum(&q->hw.orders);
 }
 
 /* The driver has said that everything before m is finished. The caller owns a use of q. since: as

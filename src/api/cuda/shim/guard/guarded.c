@@ -409,7 +409,8 @@ enum fm_cuda_call_kind fm_cuda_order_stands(struct fm_cuda_queue *q, enum fm_cud
 
 FM_HOT void fm_cuda_order_put(struct fm_cuda_queue *q)
 {
-	fm_cu_order_put(&q->hw, atomic_load(&q->xq->slot->begun), fm_xq_mark(q->xq));
+	fm_cu_order_put(
+		&q->hw, atomic_load(&q->xq->slot->begun), fm_xq_own_mark(q->xq, fm_xq_mark(q->xq)));
 }
 
 /* A green context uses the turnstile of its base context. */
