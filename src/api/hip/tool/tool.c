@@ -2,9 +2,6 @@
 /* HIP, for the commands: which programs are given its shim, and what doctor says of it. */
 #include "tool.h"
 #include "api/hip/core/core.h"
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define NODE "/dev/kfd" /* of AMD's driver for computing */
@@ -29,48 +26,20 @@ static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
 	return preload_inject(&tool_hip_preload, false, err);
 }
 
-static void judge_devices(struct doctor *d, const struct probe_result *result)
-{
-	size_t n, usable = doctor_devices(d, result, &n);
-	char text[384];
-
-	snprintf(text, sizeof(text),
-		"%s%s%zu of %zu devices can be scheduled, for programs that are started with "
-		"FERMATA_HIP=1: the shim for HIP has been tested on no hardware",
-		result->died, *result->died ? "; " : "", usable, n);
-	doctor_found(d, usable == n && n && !*result->died ? GOOD : WARNING, "hip", text,
-		"see what trying them showed, below");
-	if (doctor_preload(d, &tool_hip_preload) && usable &&
-		preload_wanted(&tool_hip_preload, false))
-		d->usable = true;
-}
-
-static void judge(struct doctor *d, const struct probe_result *result)
-{
-	const json_t *hip = probe_step(result, "hip");
-	bool absent = json_is_true(json_object_get(hip, "absent"));
-
-	if (absent && access(NODE, F_OK))
-		return;
-	if (json_object_get(hip, "error"))
-		doctor_found(d, WARNING, "hip", cli_str(hip, "error"),
-			absent ? "install the HIP runtime (Debian: libamdhip64-5)"
-			       : "`rocminfo' shows whether there is a device, and who may use it");
-	else
-		judge_devices(d, result);
-}
-
 static void doctor(struct doctor *d)
 {
-	struct probe_result result;
+	static const struct doctor_on_request on_request = {
+		.shim = &tool_hip_preload,
+		.probe = "hip",
+		.check = "hip",
+		.how = "",
+		.node = NODE,
+		.get = "install the HIP runtime (Debian: libamdhip64-5)",
+		.look = "`rocminfo' shows whether there is a device, and who may use it",
+	};
 
-	if (!has_hip())
-		return;
-	doctor_progress(d, "trying the devices of HIP...");
-	if (probe_run("hip", NULL, NULL, &result))
-		return;
-	judge(d, &result);
-	json_decref(result.lines);
+	if (has_hip())
+		doctor_on_request(d, &on_request);
 }
 
 static const struct fm_api_probe probes[] = {
