@@ -9,7 +9,7 @@ unsigned fm_shim_thread_group(struct fm_client *c)
 	const struct fm_bind_thread *t = fm_bind_of_thread();
 	int group = t ? fm_shim_group(c, *t->group ? t->group : NULL) : 0;
 
-	if (!t || group < 0 || !fm_shim_group_news(c, (unsigned)group, t->serial))
+	if (!t || !t->set || group < 0 || !fm_shim_group_news(c, (unsigned)group, t->serial))
 		return (unsigned)FM_MAX(group, 0);
 	for (unsigned h = 0; h < FM_HINT_COUNT; h++)
 		if (t->set & UINT32_C(1) << h)
