@@ -440,6 +440,76 @@ static void acl_work(void *queue)
 	MUST(aclrtSynchronizeStream(queue));
 }
 
+/* --- cuDLA: a device alone each --- */
+
+#undef CALLS
+#define CALLS dla
+#define DLA_CALLS(X)                                                                       \
+	X(int, cudlaCreateDevice, uint64_t number, void **device, uint32_t flags)          \
+	X(int, cudlaModuleLoadFromMemory, void *device, const uint8_t *bytes, size_t size, \
+		void **module, uint32_t flags)                                             \
+	X(int, cudlaSubmitTask, void *device, const struct dla_task *tasks, uint32_t n,    \
+		void *stream, uint32_t flags)
+struct dla_task {
+	void *module;
+	uint64_t *const *outputs;
+	uint32_t n_outputs, n_inputs;
+	uint64_t *const *inputs;
+	const void *waits;
+	const struct dla_signals {
+		uint64_t *const *objects;
+		const struct dla_fence {
+			void *fence;
+			int type;
+		} * fences;
+		uint32_t n;
+	} * signals;
+};
+static struct {
+	DLA_CALLS(MEMBER)
+	uint64_t tensor[64];
+	struct dla_module {
+		void *device, *module;
+	} of[32];
+} dla;
+
+static void dla_open(void)
+{
+	void *lib = library("libcudla.so.1");
+
+	DLA_CALLS(FIND)
+}
+
+static void *dla_queue(void)
+{
+	static const uint8_t loadable[] = {7};
+	struct dla_module *m = dla.of;
+
+	while (m->device)
+		m++;
+	MUST(cudlaCreateDevice(0, &m->device, 1));
+	MUST(cudlaModuleLoadFromMemory(m->device, loadable, sizeof(loadable), &m->module, 0));
+	return m->device;
+}
+
+/* An event that is submitted alone belongs to the next task. */
+static void dla_work(void *queue)
+{
+	static _Atomic uint64_t done;
+	uint64_t *const tensors[] = {dla.tensor};
+	const struct dla_fence fence = {(void *)&done, 1};
+	const struct dla_signals signals = {NULL, &fence, 1};
+	struct dla_task task = {NULL, tensors, 1, 1, tensors, NULL, &signals}, event = {0};
+
+	for (struct dla_module *m = dla.of; m->device; m++)
+		task.module = m->device == queue ? m->module : task.module;
+	done = 0;
+	MUST(cudlaSubmitTask(queue, &event, 1, NULL, 0));
+	MUST(cudlaSubmitTask(queue, &task, 1, NULL, 0));
+	while (!done)
+		usleep(100);
+}
+
 /* --- all of them --- */
 
 static struct api {
@@ -455,6 +525,7 @@ static struct api {
 	{"hip", hip_open, hip_queue, hip_work, NULL, NULL},
 	{"vpi", vpi_open, vpi_queue, vpi_work, NULL, NULL},
 	{"acl", acl_open, acl_queue, acl_work, NULL, NULL},
+	{"cudla", dla_open, dla_queue, dla_work, NULL, NULL},
 #ifdef HAVE_VULKAN
 	{"vulkan", vk_open, vk_queue, vk_work, NULL, NULL},
 #endif

@@ -29,6 +29,7 @@ def there():
         "ze": os.path.exists(os.path.join(FAKES, "libfake_ze.so")),
         "vpi": os.path.exists(os.path.join(FAKES, "vpi", "libnvvpi.so.3")),
         "acl": os.path.exists(os.path.join(FAKES, "acl", "libascendcl.so")),
+        "cudla": os.path.exists(os.path.join(FAKES, "cudla", "libcudla.so.1")),
     }
     return [api for api in have if have[api] and os.path.exists(shim(api))]
 
@@ -36,8 +37,8 @@ def there():
 def world(stack, **more):
     need_cuda_shim()
     f = Fermata(stack, **more)
-    f.env = cuda_env({**f.env, "FERMATA_HIP": "1", "FERMATA_LEVEL_ZERO": "1", "FERMATA_VPI": "1", "FERMATA_ACL": "1", "LP_NUM_THREADS": "1",
-                      "LD_LIBRARY_PATH": ":".join(os.path.join(FAKES, api) for api in ("hip", "vpi", "acl")), "ZE_ENABLE_ALT_DRIVERS": os.path.join(FAKES, "libfake_ze.so")})
+    f.env = cuda_env({**f.env, "FERMATA_HIP": "1", "FERMATA_LEVEL_ZERO": "1", "FERMATA_VPI": "1", "FERMATA_ACL": "1", "FERMATA_CUDLA": "1", "LP_NUM_THREADS": "1",
+                      "LD_LIBRARY_PATH": ":".join(os.path.join(FAKES, api) for api in ("hip", "vpi", "acl", "cudla")), "ZE_ENABLE_ALT_DRIVERS": os.path.join(FAKES, "libfake_ze.so")})
     if LAVAPIPE:
         f.env["VK_ICD_FILENAMES"] = LAVAPIPE[0]
     # The linker that OpenCL's driver starts has the sanitizer before it, too, and does not free all that it has; nor do drivers.
