@@ -453,7 +453,7 @@ static int launch(const struct fm_record_driver *cu, CUfunction f, const struct 
 		l->block[2], l->shared, l->stream, NULL, bytes ? extra : NULL);
 }
 
-/* The blocks whose bits are set. The stop word is the control block's first. */
+/* The blocks with bits that are set. The stop word comes first in the control block. */
 static bool run_blocks(const struct fm_record_tried *t, const struct cut *c, const struct step *s)
 {
 	FM_CLEAN_FREE unsigned char *params = calloc(1, c->kernel->guard_at + FM_GUARD_BYTES);

@@ -46,7 +46,7 @@ extern const char *const fm_cu_pad_whys[FM_CU_PAD_WHYS];
 
 /* Is there a pad of the queue's context, with *k multiprocessors (0: none)? If not, a thread begins
  * to make it, and the answer is FM_CU_PAD_LATER until that has ended. fewer: where *k cannot be, it
- * becomes the next smaller number whose green context is there. The agent alone calls it, without
+ * becomes the next smaller number that has a green context. The agent alone calls it, without
  * the lock of the queue. */
 enum fm_cu_pad_why fm_cu_pad_ready(struct fm_cu_queue *q, unsigned *k, bool fewer);
 /* Takes the pad of k multiprocessors for the guard, which has none. */

@@ -52,7 +52,7 @@ static struct fm_cu_pad *find(CUcontext ctx)
 	return NULL;
 }
 
-/* One whose context has ended may still be at work for it. */
+/* The maker may still be at work for a context that has ended: its place is not free yet. */
 static struct fm_cu_pad *unused(void)
 {
 	for (unsigned i = 0; i < PADS; i++)
