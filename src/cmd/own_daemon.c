@@ -110,15 +110,18 @@ static void remove_dir(const char *dir)
 void own_daemon_end(struct own_daemon *d)
 {
 	uint64_t end = fm_now() + STOP_NS;
+	pid_t ended = 0;
 
 	if (!d->own)
 		return;
 	if (d->pid > 0) {
 		kill(d->pid, SIGTERM);
-		while (!waitpid(d->pid, NULL, WNOHANG) && fm_now() < end)
+		while (!(ended = waitpid(d->pid, NULL, WNOHANG)) && fm_now() < end)
 			nanosleep(&poll_pause, NULL);
-		kill(d->pid, SIGKILL);
-		waitpid(d->pid, NULL, 0);
+		if (!ended) {
+			kill(d->pid, SIGKILL);
+			waitpid(d->pid, NULL, 0);
+		}
 	}
 	remove_dir(d->dir);
 	*d = (struct own_daemon){0};

@@ -150,18 +150,25 @@ static int wait_for(pid_t pid, const char *dir)
 {
 	const struct timespec second = {1, 0};
 	uint64_t begun = fm_now();
-	int status;
+	siginfo_t over = {0};
+	int status = 0;
 	sigset_t chld;
 
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
-	while (waitpid(pid, &status, progress_seen() ? WNOHANG : 0) != pid) {
+	/* It keeps its number until no signal is passed on to it any more. */
+	while (waitid(P_PID, (id_t)pid, &over,
+		       WEXITED | WNOWAIT | (progress_seen() ? WNOHANG : 0)) ||
+		!over.si_pid) {
 		if (!progress_seen())
 			continue;
 		progress_show("%s: %.0f s, %.1f MiB of records", cli_name(),
 			(double)(fm_now() - begun) / 1e9, (double)bytes_in(dir) / 1048576);
 		sigtimedwait(&chld, NULL, &second);
 	}
+	child = 0;
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
 	progress_clear();
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
