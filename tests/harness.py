@@ -222,8 +222,7 @@ class Program:
         return self.p.wait(seconds)
 
     def kill(self, sig=signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, sig)
+        self.p.send_signal(sig)  # not os.kill: once it has been waited for, its number may be another process's
 
     def close(self):
         self.kill(signal.SIGCONT)

@@ -12,7 +12,7 @@ fermata=$BUILD/bin/fermata
 lab=$BUILD/bin/fermata-lab
 layer=$BUILD/lib/libfermata-opencl.so
 tmp=$(mktemp -d)
-jobs_started=() own_slash_tmp=
+own_slash_tmp=
 checks=0 failures=0 skips=0
 unset FERMATA_TEST_SECONDS FERMATA_SOCKET FERMATA_GROUP FERMATA_HINTS FERMATA_LEVEL FERMATA_LOCAL FERMATA_LIBDIR OPENCL_LAYERS
 export XDG_RUNTIME_DIR=$tmp/run LC_ALL=C.UTF-8
@@ -28,8 +28,8 @@ clean_up() {
     local pids
     pids=$(daemons "$tmp.*")
     [[ -z $own_slash_tmp ]] || pids+=" $(daemons "$own_slash_tmp")"
-    # shellcheck disable=SC2086 # a list
-    kill -9 $pids "${jobs_started[@]}" 2>/dev/null
+    # shellcheck disable=SC2046,SC2086 # lists
+    kill -9 $pids $(jobs -p) 2>/dev/null
     wait 2>/dev/null
     rm -rf "$tmp" ${own_slash_tmp:+"$own_slash_tmp"}
 }

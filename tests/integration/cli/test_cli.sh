@@ -153,7 +153,6 @@ with_fake() {
     mkdir "$tmp/fake"
     python3 "$here/cli_fake.py" "$tmp/fake" "$@" >"$tmp/fake/log" &
     fake=$!
-    jobs_started+=("$fake")
     eventually grep -q ready "$tmp/fake/log" || fail "the false daemon does not start"
 }
 
@@ -230,7 +229,6 @@ start_client() {
     mkfifo "$tmp/$name.in"
     "$fermata" run --group "$name" "$@" "$BUILD/tests/cli_client" <"$tmp/$name.in" &
     client=$!
-    jobs_started+=("$client")
     exec {held}>"$tmp/$name.in"
     that "group $name appears" eventually bash -c "'$fermata' ps -q | grep -q ' $name '"
 }
