@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The guardian of CUDA kernels (guardian.ptx), run instruction by instruction for all threads of a grid, in an order that
 is drawn, with a stop at any time: each block runs once, in the order of the launches, and a grid as a whole or not at all,
-be it that it decides, or that it does as the launch in front of it (fm_cu_guard_follows()).
+be it that it decides, or that it does as the launch in front of it (fm_cu_guard_follows()). A row of launches that is made again
+as it is, as a graph that the device launches, goes on where it was stopped, however often that is.
 What the real host does between two stops is done here in short."""
 import itertools
 import os
@@ -17,8 +18,8 @@ SOURCE = os.path.join(os.environ.get("SOURCE", os.path.join(os.path.dirname(os.p
                       "src", "device", "guardian.ptx")
 TRIALS = 40
 STOP = BLOCK = 0x1000  # the stop word stands in the control block
-LEFT_OUT, FIRST, DECIDED, MAP = 4, 8, 16, 64
-EACH, AGAIN, GRID = range(3)  # modes
+LEFT_OUT, FIRST, DECIDED, FROM, MAP = 4, 8, 16, 24, 64
+EACH, AGAIN, GRID, ROW = range(4)  # modes
 RESIDENT = 4  # blocks that run at the same time
 
 
@@ -63,7 +64,7 @@ COMPUTE = {
     "mov": lambda a: a, "cvt": lambda a: a, "not": lambda a: ~a, "add": lambda a, b: a + b, "and": lambda a, b: a & b,
     "or": lambda a, b: a | b, "shl": lambda a, b: a << b, "shr": lambda a, b: a >> b, "mad": lambda a, b, c: a * b + c,
     "selp": lambda a, b, p: a if p else b}
-COMPARE = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b}
+COMPARE = {"eq": lambda a, b: a == b, "ne": lambda a, b: a != b, "lt": lambda a, b: a < b}
 ATOMIC = {"or": lambda old, a: old | a, "and": lambda old, a: old & a, "cas": lambda old, a, b: b if old == a else old}
 
 
@@ -243,14 +244,46 @@ def blocks_decide_at_once(_):
         guarded([one], 0, GRID, memory, rng, rng.randint(1, 25 * RESIDENT))
 
 
+def row(seed):
+    """One graph, launched until no node of it has left out a block. How often it was stopped, and in how many nodes."""
+    rng, memory, most = random.Random(seed), Memory(), random.Random(seed).randint(0, 6)
+    launches = [Launch(rng, 1 + i, False) for i in range(rng.randint(1, 4))]
+    stopped_in = []
+    for stops in range(most + 1):
+        left, stop_in = memory.left(), rng.randrange(len(launches)) if stops < most else None
+        first = memory.load(BLOCK + FROM, 64)
+        check(not left or sorted(left + launches[first - 1].ran) == list(range(launches[first - 1].blocks)),
+              "the bits are not those of the blocks that did not run")
+        for i in range(len(launches)):
+            guarded(launches, i, ROW, memory, rng, rng.choice((1, rng.randint(1, 400), rng.randint(1, 2500))) if i == stop_in else None)
+        first = memory.load(BLOCK + FIRST, 64)
+        if not first:
+            break
+        check(memory.load(STOP, 32), "blocks were left out without a stop")
+        stopped_in.append(first)
+        for at, value, bits in ((BLOCK + FROM, first, 64), (BLOCK + FIRST, 0, 64), (STOP, 0, 32)):
+            memory.store(at, value, bits)
+    check(all(one.complete() for one in launches), "a block did not run")
+    check(not memory.left(), "a bit is left")
+    check(stopped_in == sorted(stopped_in), f"it went back: {stopped_in}")
+    return stopped_in
+
+
+def a_row_goes_on_where_it_was_stopped(_):
+    stops = [row(seed) for seed in range(TRIALS)]
+    check(sum(len(s) > 1 for s in stops) > TRIALS / 4, "hardly any was stopped twice")
+    check(any(len(set(s)) < len(s) for s in stops), "none was stopped twice in one node")
+    check(any(len(set(s)) > 1 for s in stops), "none was stopped in two nodes")
+
+
 def not_guarded(_):
     """Without a stop word nothing is touched, whatever the others are."""
     rng = random.Random(1)
-    for mode in (EACH, AGAIN, GRID):
+    for mode in (EACH, AGAIN, GRID, ROW):
         one, memory = Launch(rng, 7, False), Memory({STOP: 1})
         check(sorted(run(one, mode, memory, rng, stop=0)) == list(range(one.blocks)), "not all ran")
         check(memory == {STOP: 1}, "it wrote something")
 
 
 if __name__ == "__main__":
-    main(stopped_at_any_time, blocks_decide_at_once, not_guarded)
+    main(stopped_at_any_time, blocks_decide_at_once, a_row_goes_on_where_it_was_stopped, not_guarded)
