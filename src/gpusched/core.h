@@ -20,6 +20,10 @@
  *   FM_GS_TELL(g, heard)
  *		after each decision, by all lanes: for readers that do not reach the words. May be
  *left out
+ *   FM_GS_MAY_STOP(g, i), FM_GS_STOP(g, i), FM_GS_STOPS(g, i), FM_GS_CUT(g, i)
+ *		where a chunk that runs can be told to stop: may that of task i, which runs, be
+ *told; tells it, if it has not been told; has it been told since its gate was opened; and, once for
+ *each chunk that has ended: has it stopped before it was complete? May be left out, all four
  *
  * Each task has a stream, and each chunk of its jobs stands there behind a gate, which is open for
  * as many chunks as the word `gate` says. News is stored into a word of its own (a release into
@@ -31,6 +35,10 @@
  * system scope on a device. A call with news adds to `bell` before it tries `turn`; the decider
  *lets go of `turn` before it reads `bell` again. One of the two sees the other. The decider's
  *fields are plain memory: `turn` is their lock.
+ *
+ * Stops. A chunk that runs is told to stop when a more urgent job is ready, and no other is told
+ *already, and when the set is parked. It ends then as any chunk does. If it was not complete, it is
+ *the next one of its job again. What is told and what it answers belongs to the turn.
  *
  * Park. While `park` is set no gate is opened. A decision that has already read it as 0 may still
  * open gates, up to the number of slots; what is open runs to its chunk's end.
@@ -65,6 +73,9 @@
 #endif
 #ifndef FM_GS_PEEK
 #define FM_GS_PEEK(p) FM_GS_LOAD(p)
+#endif
+#ifndef FM_GS_CUT
+#define FM_GS_CUT(g, i) false
 #endif
 #ifndef FM_GS_ANY
 #define FM_GS_ANY(x) (FM_GS_SUM(x) != 0)
@@ -159,8 +170,9 @@ static inline void fm_gs_complete(struct fm_gs_task *t, uint64_t now)
 }
 
 /* What has ended of a task, and what it was told by its engine. */
-static inline void fm_gs_take_ends(const struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
+static inline void fm_gs_take_ends(const struct fm_gs *g, uint32_t i, uint64_t now)
 {
+	struct fm_gs_task *t = &g->task[i];
 	uint64_t ended = FM_GS_LOAD(&t->ended), ns;
 
 	t->in_stream = FM_GS_LOAD(&t->queued);
@@ -171,7 +183,7 @@ static inline void fm_gs_take_ends(const struct fm_gs *g, struct fm_gs_task *t, 
 		t->used = fm_gs_add(t->used, ns);
 		t->stats.device_ns = fm_gs_add(t->stats.device_ns, ns);
 		t->vtime = fm_gs_add(t->vtime, fm_gs_virtual(ns, t->weight));
-		if (++t->chunk == t->chunks)
+		if (!FM_GS_CUT(g, i) && ++t->chunk == t->chunks)
 			fm_gs_complete(t, now);
 	}
 }
@@ -322,6 +334,76 @@ static inline void fm_gs_fill(struct fm_gs *g, uint64_t now)
 	}
 }
 
+#ifdef FM_GS_STOP
+/* Of a task that has a job; what a chunk that runs has used counts. */
+static inline struct fm_gs_key fm_gs_key_now(const struct fm_gs *g, uint32_t i, uint64_t now)
+{
+	const struct fm_gs_task *t = &g->task[i];
+	struct fm_gs_job j = fm_gs_first(t);
+
+	if (fm_gs_runs(t))
+		j.used = fm_gs_add(j.used, fm_gs_sub(now, fm_gs_add(t->opened_at, g->gap)));
+	return fm_gs_key(g->policy, &j, now);
+}
+
+/* Of the tasks whose chunks run and may be stopped the last, if it comes behind `first', whatever
+ * its number; else FM_GS_NEVER. */
+static inline uint64_t fm_gs_last(const struct fm_gs *g, uint32_t first, uint64_t now)
+{
+	struct fm_gs_key of = fm_gs_key_now(g, first, now), last = {0, 0};
+	uint64_t at = FM_GS_NEVER, found;
+
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
+		struct fm_gs_key key;
+
+		if (!fm_gs_runs(&g->task[i]) || !FM_GS_MAY_STOP(g, i))
+			continue;
+		key = fm_gs_key_now(g, i, now);
+		if (fm_gs_before(&of, 1, &key, 0) &&
+			(at == FM_GS_NEVER || fm_gs_before(&last, 0, &key, 0))) {
+			last = key;
+			at = i;
+		}
+	}
+	found = FM_GS_LEAST(at == FM_GS_NEVER ? FM_GS_NEVER : ~last.first);
+	at = ~last.first == found ? at : FM_GS_NEVER;
+	found = FM_GS_LEAST(at == FM_GS_NEVER ? FM_GS_NEVER : ~last.second);
+	at = ~last.second == found ? at : FM_GS_NEVER;
+	return FM_GS_LEAST(at);
+}
+
+/* A chunk is a turn of `fair', and is stopped for no other task. */
+static inline void fm_gs_stop(struct fm_gs *g, uint64_t now)
+{
+	bool park = FM_GS_SAME(FM_GS_LOAD(&g->park)) != 0;
+	uint32_t may = 0, told = 0, first;
+	uint64_t last = FM_GS_NEVER;
+
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
+		if (!fm_gs_runs(&g->task[i]) || !FM_GS_MAY_STOP(g, i))
+			continue;
+		may = 1;
+		told |= FM_GS_STOPS(g, i);
+		if (park)
+			FM_GS_STOP(g, i);
+	}
+	if (park || g->running < g->slots || g->policy == FM_GS_FAIR || !FM_GS_ANY(may) ||
+		FM_GS_ANY(told))
+		return;
+	first = fm_gs_pick(g, now);
+	if (first != g->n)
+		last = fm_gs_last(g, first, now);
+	if (last != FM_GS_NEVER && !FM_GS_LANE)
+		FM_GS_STOP(g, (uint32_t)last);
+}
+#else
+static inline void fm_gs_stop(struct fm_gs *g, uint64_t now)
+{
+	(void)g;
+	(void)now;
+}
+#endif
+
 /* One decision, with the turn. */
 static inline void fm_gs_decide(struct fm_gs *g)
 {
@@ -330,7 +412,7 @@ static inline void fm_gs_decide(struct fm_gs *g)
 	bool leave = FM_GS_SAME(FM_GS_LOAD(&g->leave)) != 0;
 
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
-		fm_gs_take_ends(g, &g->task[i], now);
+		fm_gs_take_ends(g, i, now);
 	FM_GS_SYNC;
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
 		if (drain)
@@ -344,6 +426,7 @@ static inline void fm_gs_decide(struct fm_gs *g)
 	FM_GS_SYNC;
 	if (!FM_GS_SAME(FM_GS_PARKED(g)))
 		fm_gs_fill(g, now);
+	fm_gs_stop(g, now);
 	if (FM_GS_LANE)
 		return;
 	ns = fm_gs_sub(FM_GS_NOW, now);

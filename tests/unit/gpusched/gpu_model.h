@@ -26,6 +26,11 @@
 #define FM_GS_BITS    0
 #define FM_GS_BUCKETS 1 /* no time passes */
 
+struct fm_gs;
+static bool model_may_stop(void);
+static bool model_stops(uint32_t task);
+static void model_stop(uint32_t task);
+static bool model_cut(uint32_t task);
 static uint64_t model_load(const uint64_t *p);
 static void model_store(uint64_t *p, uint64_t v);
 static uint64_t model_add(uint64_t *p, uint64_t v);
@@ -44,11 +49,15 @@ static uint64_t model_swap(uint64_t *p, uint64_t v);
 #define FM_GS_LEAST(x)         (x)
 #define FM_GS_CLZ(x)           __builtin_clzll(x)
 #define FM_GS_FIRST(n, key, i) (i)
+#define FM_GS_MAY_STOP(g, i)   model_may_stop()
+#define FM_GS_STOPS(g, i)      model_stops(i)
+#define FM_GS_STOP(g, i)       model_stop(i)
+#define FM_GS_CUT(g, i)        model_cut(i)
 #include "gpusched/core.h"
 
 #define TASKS  3
 #define ACTORS 6
-#define LOG    24
+#define LOG    40
 #define OPS    3
 
 enum fault {
@@ -65,6 +74,9 @@ enum fault {
 	WORD_UNSEEN,    /* the resident does not look at words */
 	READER_UNSEEN,  /* nor whether somebody wants the turn */
 	STAYS_PARKED,   /* nor at the park */
+	CUT_UNSEEN,     /* decisions take what was cut for complete */
+	STOP_STAYS,     /* the stop word is not taken back */
+	STOPS_ANOTHER,  /* it is told to another task's chunk */
 	FAULTS
 };
 
@@ -90,6 +102,8 @@ struct scenario {
 	unsigned slots, chunks;
 	unsigned queued[TASKS]; /* chunks that stand in streams already */
 	enum op op[ACTORS - TASKS][OPS];
+	bool stops; /* chunks that run may be told to */
+	bool parks; /* so each may be told to, also when the park has ended since */
 };
 
 /* The operations of fm_gs_turn(), and of what calls it, each begun and ended where nothing of the
@@ -110,13 +124,14 @@ struct world {
 	struct fm_gs g;
 	struct fm_gs_task task[TASKS];
 	uint64_t word[TASKS];
+	uint64_t stop[TASKS], left[TASKS]; /* told to the chunk; by it, not all of it has run */
 };
 
 struct state {
 	struct world w;
 	struct world kept; /* when the turn was taken, or the last decision was made */
 	struct actor a[ACTORS];
-	uint8_t released[TASKS], opened_parked;
+	uint8_t released[TASKS], whole[TASKS], cut[TASKS], opened_parked;
 };
 
 #define MANY 40000000 /* states, beyond which something is wrong with a scenario */
@@ -125,6 +140,7 @@ static struct {
 	enum fault fault;
 	const struct scenario *sc;
 	const char *broken;
+	bool cuts; /* some chunk was cut */
 	struct state s;
 	/* The step at hand. */
 	struct actor *actor;
@@ -181,6 +197,8 @@ static bool is_shared(const uint64_t *p)
 			return i == 0 && ahead(REFILL0, REFILL0);
 		if (p == &w->word[i])
 			return ahead((enum op)(WORD0 + i), (enum op)(WORD0 + i));
+		if (p == &w->stop[i] || p == &w->left[i])
+			return chunk_runs(i) || (run.s.a[i].phase == NEWS && run.s.a[i].n);
 	}
 	return false;
 }
@@ -195,7 +213,8 @@ static bool is_word(const uint64_t *p)
 		return true;
 	for (unsigned i = 0; i < TASKS; i++)
 		if (p == &w->word[i] || p == &w->task[i].ended || p == &w->task[i].gate ||
-			p == &w->task[i].rung || p == &w->task[i].queued)
+			p == &w->task[i].rung || p == &w->task[i].queued || p == &w->stop[i] ||
+			p == &w->left[i])
 			return true;
 	return false;
 }
@@ -213,6 +232,8 @@ static void put_back(const struct world *from)
 	w->g.leave = now.g.leave;
 	w->g.readers = now.g.readers;
 	memcpy(w->word, now.word, sizeof(now.word));
+	memcpy(w->stop, now.stop, sizeof(now.stop));
+	memcpy(w->left, now.left, sizeof(now.left));
 	for (unsigned i = 0; i < TASKS; i++) {
 		w->task[i].rung = now.task[i].rung;
 		w->task[i].queued = now.task[i].queued;
@@ -280,6 +301,8 @@ static void check_gate(const uint64_t *gate, uint64_t value)
 		i++;
 	if (value != *gate + 1)
 		broken("a gate opened twice");
+	if (s->w.stop[i] || s->w.left[i])
+		broken("a chunk begins as one that is to stop");
 	if (s->w.task[i].ended != *gate)
 		broken("a task has two chunks");
 	if (s->w.task[i].queued < value)
@@ -296,8 +319,38 @@ static void check_gate(const uint64_t *gate, uint64_t value)
 		broken("opened too much after the park");
 }
 
+/* Told by a decision, to what runs as far as that knows. */
+static void check_stop(unsigned i)
+{
+	const struct world *w = &run.s.w;
+	bool other = run.sc->parks;
+
+	if (w->task[i].gate == w->task[i].seen_ended)
+		broken("a chunk that does not run is told to stop");
+	for (unsigned k = 0; k < TASKS; k++)
+		other |= fm_gs_waits(&w->task[k]) && !fm_gs_runs(&w->task[k]) &&
+			 w->task[k].priority > w->task[i].priority;
+	if (!other)
+		broken("a chunk is told to stop for nothing");
+}
+
+/* Once for each word of that. */
+static void note_stop(const uint64_t *p)
+{
+	for (unsigned i = 0; i < TASKS; i++) {
+		if (p == &run.s.w.stop[i])
+			check_stop(i);
+		if (p == &run.s.w.left[i])
+			run.s.cut[i] = run.cuts = true;
+	}
+}
+
 static void model_store(uint64_t *p, uint64_t v)
 {
+	struct world *w = &run.s.w;
+	bool outside = p == &w->g.park || p == &w->g.leave ||
+		       (p >= w->stop && p < w->stop + TASKS) ||
+		       (p >= w->left && p < w->left + TASKS);
 	uint64_t none;
 
 	if (!is_word(p)) {
@@ -305,15 +358,45 @@ static void model_store(uint64_t *p, uint64_t v)
 		return;
 	}
 	if (answered(p, &none)) {
-		if (p != &run.s.w.g.park && p != &run.s.w.g.leave)
+		if (!outside)
 			*p = v; /* a gate, which is put back with what belongs to the turn */
 		return;
 	}
 	for (unsigned i = 0; i < TASKS; i++)
 		if (p == &run.s.w.task[i].gate)
 			check_gate(p, v);
+	if (v)
+		note_stop(p);
 	*p = v;
 	answer(0);
+}
+
+static bool model_may_stop(void)
+{
+	return run.sc->stops;
+}
+
+static bool model_stops(uint32_t task)
+{
+	return run.sc->stops && model_load(&run.s.w.stop[task]);
+}
+
+static void model_stop(uint32_t task)
+{
+	model_store(&run.s.w.stop[run.fault == STOPS_ANOTHER ? (task + 1) % TASKS : task], 1);
+}
+
+static bool model_cut(uint32_t task)
+{
+	uint64_t left;
+
+	if (!run.sc->stops)
+		return false;
+	left = model_load(&run.s.w.left[task]);
+	model_store(&run.s.w.left[task], 0);
+	if (run.fault != STOP_STAYS)
+		model_store(&run.s.w.stop[task], 0);
+	return left && run.fault != CUT_UNSEEN;
 }
 
 static uint64_t model_add(uint64_t *p, uint64_t v)
@@ -371,6 +454,9 @@ static bool bring_news(struct actor *a)
 	if (run.fault == BELL_FIRST)
 		FM_GS_ADD(&w->g.bell, 1);
 	if (number_of(a) < TASKS) {
+		/* Its last look; later ones are those of another interleaving. */
+		if (run.sc->stops && FM_GS_LOAD(&w->stop[number_of(a)]))
+			FM_GS_STORE(&w->left[number_of(a)], 1);
 		FM_GS_ADD(&w->task[number_of(a)].ended, 1);
 		kick = run.fault != NO_KICK;
 	} else if (op >= RELEASE0 && op <= RELEASE2) {
@@ -402,6 +488,10 @@ static void next_op(struct actor *a)
 		run.s.released[op - WORD0]++;
 	if (op == UNPARK)
 		run.s.opened_parked = 0;
+	if (number_of(a) < TASKS) {
+		run.s.whole[number_of(a)] += !run.s.cut[number_of(a)];
+		run.s.cut[number_of(a)] = 0;
+	}
 	a->at += number_of(a) >= TASKS;
 	a->phase = NEWS;
 }
@@ -573,6 +663,12 @@ static void check_end(void)
 		if ((w->g.leave ? known(&w->task[i]) + w->word[i] - w->task[i].seen_word
 				: w->task[i].done) != run.s.released[i] + w->task[i].stats.spare)
 			broken("a release was lost");
+	for (unsigned i = 0; i < TASKS; i++) {
+		if (run.s.whole[i] != w->task[i].done * run.sc->chunks + w->task[i].chunk)
+			broken("a chunk that was cut counts as complete, or the other way round");
+		if (w->stop[i] && !fm_gs_runs(&w->task[i]))
+			broken("a stop word stays");
+	}
 	for (unsigned i = 0; i < TASKS && w->g.leave; i++)
 		if (w->task[i].queued > w->task[i].ended)
 			broken("a chunk stands there for ever");
@@ -610,6 +706,8 @@ static uint64_t hash_of(struct state *s)
 	for (unsigned i = 0; i < ACTORS; i++)
 		h = mix(h, &s->a[i], offsetof(struct actor, log) + s->a[i].n * sizeof(uint64_t));
 	h = mix(h, s->released, sizeof(s->released));
+	h = mix(h, s->whole, sizeof(s->whole));
+	h = mix(h, s->cut, sizeof(s->cut));
 	h = mix(h, &s->opened_parked, sizeof(s->opened_parked));
 	return h ? h : 1;
 }
@@ -671,6 +769,7 @@ static size_t explore(const struct scenario *sc, enum fault fault)
 	run.sc = sc;
 	run.fault = fault;
 	run.broken = NULL;
+	run.cuts = false;
 	begin(sc);
 	is_new(hash_of(&run.s));
 	from = run.s;
