@@ -22,6 +22,12 @@
  * A chain that finds something new has said that it rests, and goes on. Then what the host begins
  * comes behind it, and hears too late: the host has the kernel hear (FM_GRAPHS_HEAR) as well.
  *
+ * Stops inside kernels. Where the kernels of a chunk have the guardian in mode 3 (guardian.ptx),
+ * their task has a control block. A decider that finds a more urgent job while the chunk runs, or
+ * that the set is to stand, sets its stop word; the chunk's graph ends then with its last kernel,
+ * as ever, and the next decider sees in the block whether all its blocks have run. If not, the
+ * block says from which kernel on the same graph goes on when it is launched again.
+ *
  * With `to', which is memory of the host, it copies the words there, as fermata_set does.
  *
  * Owns: nothing.
@@ -37,7 +43,13 @@
 /* In memory of the host, and written there. */
 struct fm_graphs_asked {
 	uint64_t jobs[FM_GATES_TASKS]; /* that were released, in all */
-	uint64_t park;
+	uint64_t park;                 /* enum fm_graphs_park */
+};
+
+enum fm_graphs_park {
+	FM_GRAPHS_GO = 0,
+	FM_GRAPHS_STAND = 1,
+	FM_GRAPHS_CLOSE = 2, /* for good: what runs is not stopped, as nobody would go on with it */
 };
 
 /* In memory of the host, and written by the decider. */
@@ -46,9 +58,23 @@ struct fm_graphs_said {
 	uint64_t error; /* of the device runtime: a graph was not launched, and the set is over */
 };
 
+/* The guardian's; behind it is a bit for each of FM_GRAPHS_BLOCKS blocks of a kernel. */
+struct fm_graphs_block {
+	uint64_t left_out;
+	uint64_t first; /* kernel of this launch to have left out a block; 0: none */
+	uint64_t not_used;
+	uint64_t from; /* the kernel to go on from; 0: the first */
+	uint64_t none[3];
+	uint64_t stop; /* in its lower half, the stop word */
+};
+#define FM_GRAPHS_BLOCKS (UINT64_C(1) << 19)
+
 struct fm_graphs_task {
 	const uint64_t *chunk; /* the graph of each */
 	uint64_t end;          /* is launched behind it; 0: it ends with this kernel */
+	/* NULL: its kernels are not guarded. A task has one chunk at a time. */
+	struct fm_graphs_block *block;
+	const uint64_t *stops; /* may each chunk be stopped? */
 };
 
 /* In memory of the device. */

@@ -9,10 +9,54 @@
 #pragma once
 #include "device/gpugraphs.h"
 
-#define FM_GRAPHS_OF(g)    ((struct fm_graphs *)(g)) /* it is the first member */
-#define FM_GS_PARKED(g)    (FM_GS_LOAD(&(g)->park) || !FM_GRAPHS_OF(g)->opens)
-#define FM_GS_OPENED(g, i) (FM_GRAPHS_OF(g)->opened = (i))
+static inline bool fm_graphs_may_stop(const struct fm_graphs *s, uint32_t task);
+static inline bool fm_graphs_stops(const struct fm_graphs *s, uint32_t task);
+static inline void fm_graphs_stop(struct fm_graphs *s, uint32_t task);
+static inline bool fm_graphs_cut(struct fm_graphs *s, uint32_t task);
+
+#define FM_GRAPHS_OF(g)      ((struct fm_graphs *)(g)) /* it is the first member */
+#define FM_GS_PARKED(g)      (FM_GS_LOAD(&(g)->park) || !FM_GRAPHS_OF(g)->opens)
+#define FM_GS_OPENED(g, i)   (FM_GRAPHS_OF(g)->opened = (i))
+#define FM_GS_MAY_STOP(g, i) fm_graphs_may_stop(FM_GRAPHS_OF(g), i)
+#define FM_GS_STOPS(g, i)    fm_graphs_stops(FM_GRAPHS_OF(g), i)
+#define FM_GS_STOP(g, i)     fm_graphs_stop(FM_GRAPHS_OF(g), i)
+#define FM_GS_CUT(g, i)      fm_graphs_cut(FM_GRAPHS_OF(g), i)
 #include "device/gpusched_warp.h"
+
+/* --- stops inside kernels: with the turn, each of one lane --- */
+
+static inline bool fm_graphs_may_stop(const struct fm_graphs *s, uint32_t task)
+{
+	const struct fm_graphs_task *of = &s->of[task];
+
+	return of->block && of->stops[s->s.g.task[task].chunk] &&
+	       FM_GS_PEEK(&s->s.g.park) != FM_GRAPHS_CLOSE;
+}
+
+/* The word is taken back at the chunk's end alone. */
+static inline bool fm_graphs_stops(const struct fm_graphs *s, uint32_t task)
+{
+	return s->of[task].block && FM_GS_PEEK(&s->of[task].block->stop);
+}
+
+static inline void fm_graphs_stop(struct fm_graphs *s, uint32_t task)
+{
+	FM_GS_STORE(&s->of[task].block->stop, 1);
+}
+
+/* Its kernels have all ended, and nothing of it is launched before this decider lets go. */
+static inline bool fm_graphs_cut(struct fm_graphs *s, uint32_t task)
+{
+	struct fm_graphs_block *b = s->of[task].block;
+	uint64_t first = b ? FM_GS_LOAD(&b->first) : 0;
+
+	if (!b)
+		return false;
+	FM_GS_STORE(&b->from, first);
+	FM_GS_STORE(&b->first, 0);
+	FM_GS_STORE(&b->stop, 0);
+	return first != 0;
+}
 
 /* With the turn. Returns whether the host has asked for anything new. */
 static inline bool fm_graphs_hear(struct fm_graphs *s)
@@ -106,7 +150,9 @@ static inline void fm_graphs_run(
 		fm_gates_switch_notes(&s->s, (what & FM_GATES_NOTE) != 0);
 	if (!opens && !(what & FM_GRAPHS_HEAR))
 		return;
-	if (what & FM_GATES_ENDED && !FM_GS_LANE)
+	if (what & FM_GATES_ENDED && s->of[task].block)
+		FM_GS_ADD(&g->task[task].ended, 1); /* behind what its kernels have left */
+	else if (what & FM_GATES_ENDED && !FM_GS_LANE)
 		FM_GATES_MORE(&g->task[task].ended, 1);
 	FM_GS_ADD(&g->bell, 1);
 	opened = fm_graphs_next(s, !(what & FM_GATES_ENDED), opens);

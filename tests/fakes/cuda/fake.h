@@ -550,6 +550,8 @@ void fk_guard_check_node(const struct fk_work *w);
 /* The stream whose thread this is. */
 extern _Thread_local CUstream fk_worker;
 bool fk_launch_guarded(const struct fk_launch *l);
+/* Likewise, in mode 3: as a part of a graph that is launched again as it is. */
+bool fk_launch_in_row(const struct fk_launch *l);
 /* It may begin early: its guardian has to wait, or it itself. */
 void fk_launch_early(const struct fk_launch *l);
 /* Does an attribute of it say so? */

@@ -100,8 +100,10 @@ void fk_graph_publish(CUgraph g)
 /* What is made of a graph may have them, of which there may be several. */
 static void check_launch(const struct fk_work *w)
 {
-	if (fk_work_launch(w) && fk_launch_guarded(fk_work_launch(w)))
-		fk_die("a launch of %s in a graph has a stop word", fk_work_launch(w)->entry->name);
+	const struct fk_launch *l = fk_work_launch(w);
+
+	if (l && fk_launch_guarded(l) && !fk_launch_in_row(l))
+		fk_die("a launch of %s in a graph has a stop word", l->entry->name);
 }
 
 fm_cu_result fk_graph_add(

@@ -50,13 +50,16 @@ static bool is_first(const struct fk_run *r)
 	       first == r->number;
 }
 
-/* Modes 0 and 1: a block decides for itself. */
+/* Modes 0, 1 and 3: a block decides for itself. */
 static bool leaves_block(const struct fk_run *r, uint64_t b, uint32_t stop)
 {
 	_Atomic uint32_t *map = (_Atomic uint32_t *)(void *)(r->block + 64 + b / 32 * 4);
 	uint32_t bit = (uint32_t)1 << (b & 31);
+	uint64_t from = r->mode == 3 ? atomic_load(word64(r, 24)) : 0;
 
-	if (r->mode) {
+	if (r->mode == 3 && r->number < from)
+		return true; /* all of it ran before */
+	if (r->mode == 1 || (from && r->number == from)) {
 		if (!(atomic_load(map) & bit))
 			return true; /* it ran before */
 		if (!stop) {
@@ -110,6 +113,11 @@ static uint64_t guard_param(const struct fk_launch *l, unsigned i)
 bool fk_launch_guarded(const struct fk_launch *l)
 {
 	return guard_param(l, 0);
+}
+
+bool fk_launch_in_row(const struct fk_launch *l)
+{
+	return guard_param(l, 0) && (guard_param(l, 2) & 3) == 3;
 }
 
 /* --- what must not run ahead of blocks that were left out --- */
@@ -209,6 +217,9 @@ void fk_guard_check(CUstream s, const struct fk_work *w)
 	const struct fk_launch *l = fk_work_launch(w);
 
 	if (l && fk_launch_guarded(l)) {
+		if (fk_launch_in_row(l))
+			fk_die("%s, of a row of launches, is launched outside of a graph",
+				l->entry->name);
 		check_other(s, l);
 		s->guard = block_of(l);
 		s->guard_of_graph = false;
@@ -562,6 +573,6 @@ void fk_launch_run(const struct fk_launch *l)
 		run_helped(&r);
 	else
 		run_blocks(&r);
-	if (r.left_out)
+	if (r.left_out && r.mode != 3) /* of which the chain of graphs knows by itself */
 		note_leaver(r.block, fk_worker);
 }

@@ -60,7 +60,7 @@ static void check_guard(const struct fk_launch *l)
 	if (block % 8 || !on_device(block, map ? 64 + map : 24))
 		fk_die("a launch of %s whose control block, at %#llx, has no room for %llu blocks",
 			l->entry->name, (unsigned long long)block, (unsigned long long)blocks);
-	if ((launch & 3) == 3 || !(launch >> 2))
+	if (!(launch >> 2))
 		fk_die("a launch of %s with number and mode %#llx", l->entry->name,
 			(unsigned long long)launch);
 }

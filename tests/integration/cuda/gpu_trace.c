@@ -141,11 +141,20 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "graphs-text"))
 		return fputs(fm_graphs_text, stdout) < 0;
 	if (argc == 2 && !strcmp(argv[1], "graphs"))
-		return printf("gates=%zx slots=%zx asked=%zx said=%zx rests=%zx of=%zx",
+		return printf("gates=%zx slots=%zx policy=%zx priority=%zx asked=%zx said=%zx "
+			      "rests=%zx of=%zx block=%zx stops=%zx of_size=%zx first=%zx from=%zx "
+			      "stop=%zx",
 			       sizeof(struct fm_gates), offsetof(struct fm_gs, slots),
+			       offsetof(struct fm_gs, policy),
+			       offsetof(struct fm_gs_task, priority),
 			       offsetof(struct fm_graphs, asked), offsetof(struct fm_graphs, said),
-			       offsetof(struct fm_graphs, rests),
-			       offsetof(struct fm_graphs, of)) < 0;
+			       offsetof(struct fm_graphs, rests), offsetof(struct fm_graphs, of),
+			       offsetof(struct fm_graphs_task, block),
+			       offsetof(struct fm_graphs_task, stops),
+			       sizeof(struct fm_graphs_task),
+			       offsetof(struct fm_graphs_block, first),
+			       offsetof(struct fm_graphs_block, from),
+			       offsetof(struct fm_graphs_block, stop)) < 0;
 	if (argc != 3)
 		return 2;
 	seed = strtoull(argv[1], NULL, 10);

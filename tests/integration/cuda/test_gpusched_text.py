@@ -205,6 +205,7 @@ def test_a_resident_goes_when_the_host_says_so(stack):
 class Graphs:
     """A set of two tasks that launches itself: 0 is one graph, and 1 is one with another that is its end."""
     GRAPH, END, AT, ASKED, SAID = [0x1000, 0x1001], [0, 0x2001], 0x30000000, 0x71000000, 0x72000000
+    BLOCK = 0x75000000
 
     def __init__(self, rng):
         self.kernel = kernel_of("graphs-text", "fermata_graph")
@@ -224,11 +225,23 @@ class Graphs:
         self.put("rests", 1)
         self.memory.store(self.SAID, 1, 8)
         for task in range(2):
-            of, chunks = self.AT + self.field["of"] + 16 * task, 0x73000000 + 8 * task
+            of, chunks = self.AT + self.field["of"] + self.field["of_size"] * task, 0x73000000 + 8 * task
             self.memory.store(of, chunks, 8)
             self.memory.store(of + 8, self.END[task], 8)
             self.memory.store(chunks, self.GRAPH[task], 8)
             self.memory.store(self.tasks + task * self.task_size + 8, 1 << 62, 8)  # `queued'
+
+    def guard(self):
+        """Task 1 is the more urgent one, and the kernels of task 0 are guarded."""
+        of, stops = self.AT + self.field["of"], 0x74000000
+        self.memory.store(self.AT + self.field["policy"], 0, 4)
+        self.memory.store(self.tasks + self.task_size + self.field["priority"], 5, 4)
+        self.memory.store(of + self.field["block"], self.BLOCK, 8)
+        self.memory.store(of + self.field["stops"], stops, 8)
+        self.memory.store(stops, 1, 8)
+
+    def of_block(self, name):
+        return self.memory.load(self.BLOCK + self.field[name], 8)
 
     def put(self, name, value):
         self.memory.store(self.AT + self.field[name], value, 8)
@@ -306,6 +319,38 @@ def test_a_chain_of_graphs_launches_itself(stack):
     check(sorted(g.order) == [0, 0, 1, 1], f"{g.order}")
 
 
+def test_a_chunk_is_told_to_stop_and_goes_on(stack):
+    for left in (True, False):  # has it left blocks out, or was it complete just before?
+        g = Graphs(random.Random(9))
+        g.guard()
+        g.ask(0, 1)
+        g.run(g.begin())
+        for block in g.kernels():
+            if g.order == [0]:
+                check(g.of_block("stop") == 0, "it is told to stop for nothing")
+                g.ask(1, 1)
+                g.run(g.begin())
+                check(g.of_block("stop") == 1, "it is not told to stop")
+                g.memory.store(g.BLOCK + g.field["first"], 3 * left, 8)
+            g.run(block)
+            if g.order == [0]:
+                check((g.done(0), g.done(1)) == (not left, 0), f"done {g.done(0)}, {g.done(1)}")
+                check((g.of_block("from"), g.of_block("first"), g.of_block("stop")) == (3 * left, 0, 0), "the control block")
+        check(g.order == ([0, 1, 0] if left else [0, 1]) and g.of_block("from") == 0, f"{g.order}")
+        check((g.done(0), g.done(1)) == (1, 1), f"done {g.done(0)}, {g.done(1)}")
+
+
+def test_a_chunk_is_told_to_stop_by_a_park(stack):
+    for park in (1, 2):  # the second is for good, and nobody would go on with it
+        g = Graphs(random.Random(11))
+        g.guard()
+        g.ask(0, 1)
+        g.run(g.begin())
+        g.park(park)
+        g.run(g.begin())
+        check(g.of_block("stop") == (park == 1), f"park {park}: {g.of_block('stop')}")
+
+
 def test_no_release_is_lost_as_a_chain_ends(stack):
     """Looks of the host at any moment are for the fake driver, where they cost less; here some, of which the last are where it rests."""
     steps = 0
@@ -357,4 +402,5 @@ def test_the_committed_texts_are_those_of_their_sources(stack):
 main(test_a_warp_does_what_a_processor_does, test_the_host_reads_between_two_decisions,
      test_a_resident_decides_until_it_is_parked, test_a_resident_goes_when_the_host_has_gone,
      test_a_resident_goes_when_the_host_says_so, test_a_chain_of_graphs_launches_itself,
+     test_a_chunk_is_told_to_stop_and_goes_on, test_a_chunk_is_told_to_stop_by_a_park,
      test_no_release_is_lost_as_a_chain_ends, test_the_committed_texts_are_those_of_their_sources)

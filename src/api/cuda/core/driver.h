@@ -211,6 +211,8 @@ enum {
 	X(capture_end, "cuStreamEndCapture", (CUstream stream, CUgraph *graph)) \
 	X(graph_instantiate, "cuGraphInstantiateWithParams", (CUgraphExec *exec, CUgraph graph, struct fm_cu_instantiate *how)) \
 	X(graph_destroy, "cuGraphDestroy", (CUgraph graph)) \
+	X(graph_nodes, "cuGraphGetNodes", (CUgraph graph, CUgraphNode *node, size_t *n)) \
+	X(graph_node_deps, "cuGraphNodeGetDependencies", (CUgraphNode node, CUgraphNode *deps, size_t *n)) \
 	X(graph_node_type, "cuGraphNodeGetType", (CUgraphNode node, int *type)) \
 	X(graph_upload, "cuGraphUpload", (CUgraphExec exec, CUstream stream)) \
 	X(graph_launch, "cuGraphLaunch", (CUgraphExec exec, CUstream stream)) \

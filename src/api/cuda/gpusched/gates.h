@@ -29,7 +29,9 @@
  * refill: nothing is put. What the host asks for it writes into memory of its own; then it begins a
  * chain, if none is at work, by one launch of a graph, or else has it heard, by one launch of the
  * kernel. Its kernel is linked to the device runtime of a CUDA toolkit, which is looked for when it
- * is needed (device_runtime.h).
+ * is needed (device_runtime.h). With FM_CU_GATES_STOPS each task has a control block of the
+ * guardian's; `enqueue` gives it to the kernels that it launches (fm_cu_gates_guard), and a chunk
+ * that is nothing but a row of such kernels may be stopped in their middle.
  *
  * Owns: the streams of a set, its graphs, and its words; the kernels of each context.
  * Locks: one, over the list of those kernels; of a set of graphs one, over the begin of its chain.
@@ -56,15 +58,16 @@ static inline unsigned fm_cu_gates_room(unsigned channels, unsigned at_work)
 /* Kinds of sets. */
 #define FM_CU_GATES_RESIDENT 1u
 #define FM_CU_GATES_GRAPHS   2u /* has one slot, and no periods or words */
+#define FM_CU_GATES_STOPS    4u /* likewise: chunks of guarded kernels are stopped inside */
 
 /* Words that code of the device may add to, which are 0. -ENOMEM, -EIO. */
 int fm_cu_gates_words_new(const struct fm_cu_driver *cu, uint32_t n, CUdeviceptr *words);
 
 /* Of tasks as `set` describes them: n, slots, policy, gap, park, task, after; the decider's
  * words are 0, but for what was counted before. In a resident set tasks with a period are released
- * by it from now + `phase` on. `kind`: 0 or one of the above. -E2BIG: more tasks than `room`.
- * -ENOSYS: the driver lacks calls, or does not take them; of graphs: or there is no device runtime,
- * or it cannot be linked. -ENOMEM; -EIO. */
+ * by it from now + `phase` on. `kind`: 0 or one of the above; the last comes with the one before
+ * it. -E2BIG: more tasks than `room`. -ENOSYS: the driver lacks calls, or does not take them; of
+ * graphs: or there is no device runtime, or it cannot be linked. -ENOMEM; -EIO. */
 int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
 	unsigned kind, struct fm_cu_gates **out);
 
@@ -93,6 +96,15 @@ struct fm_cu_gates_refusal {
 int fm_cu_gates_add(struct fm_cu_gates *g, uint32_t task,
 	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx), void *ctx,
 	struct CUgraphExec_st *const *graph, struct fm_cu_gates_refusal *r);
+/* Of the chunk that is captured. */
+struct fm_cu_gates_guard {
+	CUdeviceptr block;
+	uint64_t kernels; /* launched with the next number each, from 1 on, and mode 3 */
+	bool whole;       /* something else was, too: it is not stopped inside */
+};
+/* NULL: none of the set's is stopped inside. */
+struct fm_cu_gates_guard *fm_cu_gates_guard(struct fm_cu_gates *g, uint32_t task);
+CUdeviceptr fm_cu_gates_guard_stop(const struct fm_cu_gates_guard *guard); /* the stop word */
 int fm_cu_gates_ready(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r);
 /* Begins what should have begun. -EIO: the device has refused to launch a graph. */
 int fm_cu_gates_follow(struct fm_cu_gates *g);

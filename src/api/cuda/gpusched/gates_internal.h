@@ -18,10 +18,13 @@ struct fm_cu_gates_shared {
 /* Of a set of graphs. */
 struct fm_cu_graphs {
 	struct fm_graphs
-		*words;    /* as the device is to find them, until it has; behind them the rest */
-	size_t size;       /* of all that */
-	CUdeviceptr lists; /* the graphs of all chunks, those of one task after the other */
-	uint64_t *list;    /* likewise, until the device has it */
+		*words;     /* as the device is to find them, until it has; behind them the rest */
+	size_t size;        /* of all that */
+	CUdeviceptr lists;  /* the graphs of all chunks, those of one task after the other; and
+			       behind these, of each: may it be stopped? */
+	uint64_t *list;     /* likewise, until the device has it */
+	CUdeviceptr blocks; /* the guardian's, of all tasks; 0: none */
+	struct fm_cu_gates_guard guard[FM_GATES_TASKS];
 	size_t first[FM_GATES_TASKS + 1];
 	CUgraph *captured;       /* of each chunk, and behind these of each task; NULL: none */
 	CUgraphExec *own, begin; /* to be destroyed: of each of those; and what begins a chain */
@@ -64,6 +67,10 @@ fm_cu_result fm_cu_graphs_make(
 	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size);
 fm_cu_result fm_cu_graphs_launch(
 	struct fm_cu_gates *g, CUstream stream, CUdeviceptr to, uint32_t task, uint32_t what);
+/* graphs_stop.c */
+void fm_cu_graphs_make_blocks(struct fm_cu_gates *g);
+/* May this chunk, which was captured just now, be stopped inside? */
+bool fm_cu_graphs_stops(struct fm_cu_gates *g, uint32_t task, CUgraph graph);
 int fm_cu_graphs_tell(struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs);
 int fm_cu_graphs_close(struct fm_cu_gates *g); /* nothing begins any more */
 /* `runs': it may be that a graph does, so that what the device has is left alone. */

@@ -95,14 +95,16 @@ fm_cu_result fm_cu_graphs_make(
 		task[i].queued = INT64_MAX; /* its graphs are there for good */
 	}
 	chunks = chunks_of(g);
-	of->list = calloc(chunks, sizeof(*of->list));
+	of->list = calloc(chunks, 2 * sizeof(*of->list));
 	of->captured = calloc(chunks + g->n, sizeof(*of->captured));
 	of->own = calloc(chunks + g->n, sizeof(*of->own));
 	if (!of->list || !of->captured || !of->own)
 		return FM_CU_ERROR_OUT_OF_MEMORY;
-	rc = g->cu->mem_alloc(&of->lists, chunks * sizeof(*of->list));
+	rc = g->cu->mem_alloc(&of->lists, 2 * chunks * sizeof(*of->list));
 	if (rc)
 		of->lists = 0;
+	else
+		fm_cu_graphs_make_blocks(g);
 	return rc;
 }
 
@@ -163,8 +165,12 @@ static int capture_chunks(struct fm_cu_gates *g, uint32_t task,
 
 	for (size_t i = 0; i < n && !rc; i++) {
 		r->chunk = (uint32_t)i;
+		g->graphs.guard[task].kernels = g->graphs.guard[task].whole = 0;
 		rc = capture(g, task, FM_GATES_ENDED, enqueue, (unsigned)i, ctx,
 			&g->graphs.captured[at + i]);
+		if (!rc)
+			g->graphs.list[chunks_of(g) + at + i] =
+				fm_cu_graphs_stops(g, task, g->graphs.captured[at + i]);
 	}
 	return rc;
 }
@@ -258,6 +264,8 @@ static int make_task(struct fm_cu_gates *g, uint32_t task, struct fm_cu_gates_re
 	int rc = 0;
 
 	t->chunk = (const uint64_t *)(uintptr_t)of->lists + of->first[task];
+	t->stops = t->chunk + chunks_of(g);
+	t->block = (struct fm_graphs_block *)(uintptr_t)of->guard[task].block;
 	r->task = task;
 	for (size_t at = of->first[task]; at < of->first[task + 1] && !rc; at++) {
 		r->chunk = (uint32_t)(at - of->first[task]);
@@ -296,7 +304,7 @@ static int write_all(struct fm_cu_gates *g)
 	of->words->rests = g->shared->said.rests = 1;
 	if (g->cu->copy_to_device(g->words, of->words, of->size, g->news) ||
 		g->cu->copy_to_device(
-			of->lists, of->list, chunks_of(g) * sizeof(*of->list), g->news) ||
+			of->lists, of->list, 2 * chunks_of(g) * sizeof(*of->list), g->news) ||
 		fm_cu_gates_await(g, g->news))
 		return -EIO;
 	return 0;
@@ -365,7 +373,9 @@ static int have_it_heard(struct fm_cu_gates *g)
 /* The lock is held. */
 static void park(struct fm_cu_gates *g, bool parks)
 {
-	__atomic_store_n(&g->shared->asked.park, parks || g->graphs.closed, __ATOMIC_SEQ_CST);
+	uint64_t park = g->graphs.closed ? FM_GRAPHS_CLOSE : parks ? FM_GRAPHS_STAND : FM_GRAPHS_GO;
+
+	__atomic_store_n(&g->shared->asked.park, park, __ATOMIC_SEQ_CST);
 }
 
 int fm_cu_graphs_tell(struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs)
@@ -430,6 +440,8 @@ static void free_device(struct fm_cu_gates *g)
 		g->cu->graph_end(of->begin);
 	if (of->lists)
 		g->cu->mem_free(of->lists);
+	if (of->blocks)
+		g->cu->mem_free(of->blocks);
 }
 
 void fm_cu_graphs_free(struct fm_cu_gates *g, bool runs)

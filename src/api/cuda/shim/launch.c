@@ -9,6 +9,7 @@
 #include "api/cuda/shim/memory/memory.h"
 #include "events.h"
 #include "order.h"
+#include "sets_guard.h"
 
 struct launch {
 	struct fm_cuda_queue *q;
@@ -205,6 +206,9 @@ static FM_HOT void begin_kernel(struct launch_plan *p, CUstream stream, bool per
 	p->l = enter(stream, per_thread, key, id, guards, f, kernel, divisible);
 	q = p->l.q;
 	p->guarded = p->ordered = p->early = false;
+	if (FM_UNLIKELY(fm_cuda_enqueues) && !fm_cu_inside)
+		fm_cuda_set_guard(
+			kernel, config, cooperative, fm_cuda_stream(stream, per_thread), a);
 	p->loads = guards && !q;
 	if (FM_UNLIKELY(p->loads))
 		p->loading = fm_cuda_load_begin(f);

@@ -218,6 +218,9 @@ static int refuse_gates(struct fm_cuda_set *d, int rc)
 
 static unsigned kind_of(const struct fm_cuda_set *d)
 {
+	/* What is admitted was not charged for stops inside kernels. */
+	if (d->graphs && atomic_load(&fm_cuda_rewrites) && !d->set->admit)
+		return FM_CU_GATES_GRAPHS | FM_CU_GATES_STOPS;
 	if (d->graphs)
 		return FM_CU_GATES_GRAPHS;
 	return d->set->resident ? FM_CU_GATES_RESIDENT : 0;

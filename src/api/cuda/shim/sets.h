@@ -15,7 +15,8 @@
 /* The enqueue in which this thread is; NULL: none. */
 struct fm_cuda_enqueue {
 	CUstream stream;
-	bool waited; /* it wanted to wait for the device */
+	bool waited;                     /* it wanted to wait for the device */
+	struct fm_cu_gates_guard *guard; /* of the chunk's kernels; NULL: they have none */
 	struct fm_cuda_enqueue *outer;
 };
 extern __thread struct fm_cuda_enqueue *fm_cuda_enqueues

@@ -62,7 +62,9 @@ int fm_cuda_set_enqueue(struct CUstream_st *stream, unsigned chunk, void *ctx)
 	struct fm_cuda_set *d = w->of;
 	const struct fm_gpu_work *of = &d->set->work[w->task];
 	const struct fm_gpu_set *outer = fm_gpu_inside;
-	struct fm_cuda_enqueue e = {.stream = stream, .outer = fm_cuda_enqueues};
+	struct fm_cuda_enqueue e = {.stream = stream,
+		.guard = fm_cu_gates_guard(d->gates, w->task),
+		.outer = fm_cuda_enqueues};
 	uint64_t since = fm_now();
 	int rc;
 

@@ -8,6 +8,7 @@
 #pragma once
 #include "api/cuda/core/driver.h"
 #include "code/cuda/image.h"
+#include <string.h>
 
 /* A kernel with more parameters is not launched by us: its image stays as it is. */
 #define FM_CUDA_PARAMS_MAX 4096u
@@ -32,6 +33,15 @@ size_t fm_cuda_args_room(const struct fm_kernel *k, bool packed);
  */
 bool fm_cuda_args(struct fm_cuda_args *a, const struct fm_kernel *k, void **params, void **extra,
 	const uint64_t ours[FM_GUARD_PARAMS], void *room);
+
+/* Replaces our parameters. */
+static inline void fm_cuda_args_put(
+	struct fm_cuda_args *a, const struct fm_kernel *k, const uint64_t ours[FM_GUARD_PARAMS])
+{
+	memcpy(a->ours, ours, sizeof(a->ours));
+	if (a->extra)
+		memcpy((char *)a->list[1] + k->guard_at, ours, sizeof(a->ours));
+}
 
 /* Bytes of a copy of all parameters, ours included: less than 33 KiB. */
 static inline size_t fm_cuda_args_bytes(const struct fm_kernel *k)

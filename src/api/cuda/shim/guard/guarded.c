@@ -588,15 +588,6 @@ static FM_HOT bool to_be_guarded(struct fm_cuda_queue *q, const struct fm_cuda_k
 	       !atomic_load_explicit(&fm_cu_captures, memory_order_relaxed);
 }
 
-/* Replaces the parameters of an unguarded launch by those of a guarded one. */
-static FM_HOT void put_ours(
-	struct fm_cuda_args *a, const struct fm_kernel *k, const uint64_t ours[FM_GUARD_PARAMS])
-{
-	memcpy(a->ours, ours, sizeof(a->ours));
-	if (a->extra)
-		memcpy((char *)a->list[1] + k->guard_at, ours, sizeof(a->ours));
-}
-
 FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, struct fm_cuda_kernel *kernel,
 	CUfunction f, const struct fm_cu_launch_config *config, bool cooperative,
 	struct fm_cuda_args *a)
@@ -623,7 +614,7 @@ FM_HOT bool fm_cuda_guard_launch(struct fm_cuda_queue *q, struct fm_cuda_kernel 
 		return false;
 	if (FM_UNLIKELY(kernel->kills.n) && fm_cuda_may_kill(kernel, config, copy))
 		fm_cu_guard_kill(q->hw.guard, ours);
-	put_ours(a, kernel->image, ours);
+	fm_cuda_args_put(a, kernel->image, ours);
 	fm_cuda_guard_mark(q);
 	return true;
 }
