@@ -14,6 +14,7 @@
 struct doctor;
 struct fm_err;
 struct load_ops;
+struct on_request;
 
 /* What the caller of `fermata run` asked for besides. */
 struct fm_api_wishes {
@@ -39,13 +40,16 @@ struct fm_api {
 	/* Changes the environment so that programs started from now on load the shim. 0, or an
 	 * error for which the program must not be started. What does not keep it from being
 	 * scheduled by another API is reported, and 0. */
-	int (*inject)(const struct fm_api_wishes *wishes, struct fm_err *err);
+	int (*inject)(
+		const struct fm_api *api, const struct fm_api_wishes *wishes, struct fm_err *err);
 	/* Are the parts installed? Called for all before anything is tried. */
 	void (*installed)(struct doctor *d);
 	/* Tries drivers and devices, by probes, and notes what was found. */
-	void (*doctor)(struct doctor *d);
-	const struct fm_api_probe *probe; /* ends with a name of NULL; NULL: none */
-	const struct load_ops *load;      /* work of a chosen length: bench, calibrate */
+	void (*doctor)(const struct fm_api *api, struct doctor *d);
+	const struct on_request *on_request; /* for these two, where they are those of
+						doctor/on_request.h */
+	const struct fm_api_probe *probe;    /* ends with a name of NULL; NULL: none */
+	const struct load_ops *load;         /* work of a chosen length: bench, calibrate */
 };
 
 extern const struct fm_api *const fm_apis[]; /* ends with NULL */

@@ -236,7 +236,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 			(*a)->installed(&d);
 	for (const struct fm_api *const *a = fm_apis; *a; a++)
 		if ((*a)->doctor)
-			(*a)->doctor(&d);
+			(*a)->doctor(*a, &d);
 	if (cli->json) {
 		report = json_pack(
 			"{s:b, s:O, s:O}", "ok", !d.bad, "checks", checks, "devices", devices);

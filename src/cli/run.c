@@ -442,7 +442,7 @@ static int inject(const struct run *run, struct fm_err *err)
 
 	for (const struct fm_api *const *a = fm_apis; !rc && *a; a++)
 		if ((*a)->inject)
-			rc = (*a)->inject(&wishes, err);
+			rc = (*a)->inject(*a, &wishes, err);
 	return rc;
 }
 

@@ -35,22 +35,5 @@ size_t doctor_devices(struct doctor *d, const struct probe_result *result, size_
 /* Can LD_PRELOAD name this shim? If not, a warning says why, as `fermata run' does. */
 bool doctor_preload(struct doctor *d, const struct preload *shim);
 
-/* An API whose shim programs get only on request, since no hardware has tried it. Its probe tells a
- * step of its own name, with "absent" where there is no library, and with "error" where it cannot
- * be used (src/doctor/probe.h has the rest). */
-struct doctor_on_request {
-	const struct preload *shim;
-	const char *probe; /* in the API's table */
-	const char *check; /* the name of the finding */
-	const char *how;   /* "", or ", at level 1" */
-	const char *node;  /* of its devices. Where there is neither this nor a library nothing is
-			      said. NULL: it does not tell */
-	const char *get;   /* what to do where there is a node, and no library; */
-	const char *look;  /* and where the library has an error */
-};
-
-/* Tries its devices, and says what came of it. */
-void doctor_on_request(struct doctor *d, const struct doctor_on_request *api);
-
 /* What is under way, for people who wait. */
 void doctor_progress(const struct doctor *d, const char *text);

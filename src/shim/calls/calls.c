@@ -101,7 +101,7 @@ static pthread_mutex_t made_lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(made_lock, SHIM_CALLS);
 static _Atomic bool made;
 
-static void fill(const struct fm_calls_own *own, void *fn)
+static void fill(const struct fm_own *own, void *fn)
 {
 	pthread_mutex_lock(&made_lock);
 	if (fn && !atomic_load(&made))
@@ -113,12 +113,15 @@ static void fill(const struct fm_calls_own *own, void *fn)
  * library's constructors. So nothing is looked up with a lock of ours. */
 static FM_COLD void make_driver(void)
 {
+	const struct fm_owns *own = fm_calls.own;
+
 	fm_shim_hear_forks(); /* there may be no client yet */
-	for (size_t i = 0; i < fm_calls.n_own; i++)
-		fill(&fm_calls.own[i], fm_look_up_own_quietly(fm_calls.own[i].symbol));
+	for (size_t i = 0; i < own->n; i++)
+		fill(&own->of[i], fm_look_up_own_quietly(own->of[i].symbol));
 	pthread_mutex_lock(&made_lock);
 	if (!atomic_load(&made))
-		atomic_store_explicit(&made, fm_calls.whole(fm_calls.driver), memory_order_release);
+		atomic_store_explicit(
+			&made, fm_own_whole(own, fm_calls.driver), memory_order_release);
 	pthread_mutex_unlock(&made_lock);
 }
 

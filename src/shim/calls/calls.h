@@ -14,6 +14,7 @@
  */
 #pragma once
 #include "api/calls.h"
+#include "api/own.h"
 #include "base/util.h"
 #include "shim/lookup/lookup.h"
 #include <stdatomic.h>
@@ -35,26 +36,18 @@ struct fm_calls_library {
 	_Atomic(void *) handle;
 };
 
-/* A function that the shim calls itself, and where its pointer is in what `driver` points to. */
-struct fm_calls_own {
-	const char *symbol;
-	size_t at;
-};
-
 struct fm_calls {
 	struct fm_calls_library *libraries;
 	const struct fm_calls_call *calls;
-	const struct fm_calls_own *own;
-	size_t n_libraries, n, n_own;
+	size_t n_libraries, n;
 	/* Of the libraries that may have a symbol the first one that is loaded is asked. Or each of
 	 * them, if there are several: then the functions of that name in two of them are two, and
 	 * a program that asks for both gets the second as it is. */
 	bool several;
 	/* Called in the place of a function that nobody has; it returns the API's error. */
 	void *not_there;
-	void *driver;
-	/* Is there enough in `driver` for level 1? */
-	bool (*whole)(const void *driver);
+	const struct fm_owns *own; /* the functions that the shim calls itself */
+	void *driver;              /* the struct that they are in */
 };
 extern const struct fm_calls fm_calls;
 /* The library's functions, by the numbers of the calls; NULL: not yet looked for. There are

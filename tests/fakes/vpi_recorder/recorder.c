@@ -74,8 +74,8 @@ EXPORT void *rec_own(unsigned id)
 static bool is_shims(const char *symbol)
 {
 	static const char *const own[] = {
-#define SYMBOL(name, result, symbol, params) symbol,
-		FM_VPI_DRIVER(SYMBOL)
+#define SYMBOL(name, symbol, params) symbol,
+		FM_VPI_DRIVER(SYMBOL) "vpiEventDestroy",
 #undef SYMBOL
 	};
 

@@ -7,6 +7,7 @@
  * Threads: any.
  */
 #pragma once
+#include "api/own.h"
 #include "types.h"
 #include <stdbool.h>
 
@@ -35,7 +36,6 @@
 	X("libaclnn_rand.so")        \
 	X("libcust_opapi.so")
 
-/* Are the functions there that level 1 needs? */
-bool fm_acl_driver_whole(const struct fm_acl_driver *acl);
+extern const struct fm_owns fm_acl_owns;
 /* The same text for the same device in every process. */
 void fm_acl_device_key(const struct fm_acl_driver *acl, int32_t device, char *key, size_t size);

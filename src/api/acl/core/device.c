@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/util.h"
 #include "core.h"
 #include <stdio.h>
 
-bool fm_acl_driver_whole(const struct fm_acl_driver *acl)
-{
-	return acl->get_context && acl->set_context && acl->get_device && acl->stream_synchronize &&
-	       acl->event_create && acl->event_destroy && acl->event_record && acl->event_status;
-}
+#define OWNER struct fm_acl_driver
+static const struct fm_own own[] = {
+	FM_ACL_DRIVER(FM_OWN){"aclrtGetSocName", offsetof(OWNER, soc_name)}};
+const struct fm_owns fm_acl_owns = {own, FM_ARRAY_LEN(own), FM_ACL_NEEDED(FM_OWN_COUNT)};
 
 /* A program may see some of the devices alone, by other numbers. */
 void fm_acl_device_key(const struct fm_acl_driver *acl, int32_t device, char *key, size_t size)

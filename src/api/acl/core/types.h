@@ -61,8 +61,9 @@ enum {
 /* In the place of the stream of calls that have none: they wait for what they begin. */
 #define FM_ACL_NO_STREAM ((aclrtStream)(uintptr_t)-1)
 
-/* X(name here, symbol, parameters) */
-#define FM_ACL_DRIVER(X)                                                                  \
+/* X(name here, symbol, parameters): what even level 1 needs, and what older libraries do not have.
+ */
+#define FM_ACL_NEEDED(X)                                                                  \
 	X(get_context, "aclrtGetCurrentContext", (aclrtContext * context))                \
 	X(set_context, "aclrtSetCurrentContext", (aclrtContext context))                  \
 	X(get_device, "aclrtGetDevice", (int32_t * device))                               \
@@ -70,8 +71,8 @@ enum {
 	X(event_create, "aclrtCreateEventWithFlag", (aclrtEvent * event, uint32_t flags)) \
 	X(event_destroy, "aclrtDestroyEvent", (aclrtEvent event))                         \
 	X(event_record, "aclrtRecordEvent", (aclrtEvent event, aclrtStream stream))       \
-	X(event_status, "aclrtQueryEventStatus", (aclrtEvent event, int *status))         \
-	/* what older libraries do not have */                                            \
+	X(event_status, "aclrtQueryEventStatus", (aclrtEvent event, int *status))
+#define FM_ACL_WANTED(X)                                                                  \
 	X(default_stream, "aclrtCtxGetCurrentDefaultStream", (aclrtStream * stream))      \
 	X(stream_flags, "aclrtStreamGetFlags", (aclrtStream stream, uint32_t * flags))    \
 	X(capture_info, "aclmdlRICaptureGetInfo",                                         \
@@ -80,6 +81,7 @@ enum {
 	X(take_error, "aclrtGetLastError", (int level))                                   \
 	X(device_pci, "aclrtDeviceGetPCIBusId", (int32_t device, char *id, int32_t size)) \
 	X(device_number, "aclrtGetPhyDevIdByUserDevId", (int32_t device, int32_t * number))
+#define FM_ACL_DRIVER(X) FM_ACL_NEEDED(X) FM_ACL_WANTED(X)
 
 struct fm_acl_driver {
 #define MEMBER(name, symbol, params) aclError(*name) params;

@@ -17,23 +17,11 @@
 #include "api/acl/core/core.h"
 #include "api/acl/core/tune.h"
 #include "api/watch.h"
-#include "shim/calls/calls.h"
 #include "shim/queues.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-enum fm_acl_id {
-#define ON_other(kind, symbol, ...) FM_ACL_##symbol,
-#include "api/acl/calls.def"
-	FM_ACL_CALLS
-};
-
-#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
-	EXPORT aclError symbol CALL_PARAMS(params);
-#include "api/acl/calls.def"
-
-/* Calls the library's function with the parameters of this row. */
-#define NEXT(symbol, params) FM_CALLS_NEXT(aclError, FM_ACL_##symbol, params)
+#define CALLS_DEF    "api/acl/calls.def"
+#define CALLS_RESULT aclError
+#include "shim/calls/rows.h"
 
 /* The functions that we call ourselves. NULL: no library is loaded, or it lacks some that even
  * level 1 needs. */

@@ -1,44 +1,51 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AscendCL, for the commands: which programs are given its shim, and what doctor says of it. */
-#include "tool.h"
+/*
+ * AscendCL, for the commands.
+ *
+ * Owns: nothing that lasts: a library is loaded in a probe's process.
+ * Locks: none.
+ * Threads: one, that of main().
+ */
 #include "api/acl/core/core.h"
-#include <unistd.h>
+#include "doctor/on_request.h"
+#include <dlfcn.h>
 
-#define NODE "/dev/davinci_manager" /* of the driver of Ascend's devices */
+const struct fm_api fm_api_acl;
 
-const struct preload tool_acl_preload = {"libfermata-acl.so", "AscendCL", "FERMATA_ACL"};
-
-/* Only on request: the shim has been tested on no hardware. */
-static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
+static void try_devices(FILE *out)
 {
-	return preload_inject(&tool_acl_preload, false, err);
+	struct fm_acl_driver acl = {0};
+	void *lib = probe_library(out, &fm_api_acl);
+	aclError (*init)(const char *config) = NULL;
+	aclError (*count)(uint32_t * n) = NULL;
+	uint32_t n = 0;
+	char name[128];
+	aclError rc;
+
+	if (!lib || !probe_driver(out, &fm_api_acl, lib, &fm_acl_owns, &acl))
+		return;
+	*(void **)&init = dlsym(lib, "aclInit");
+	*(void **)&count = dlsym(lib, "aclrtGetDeviceCount");
+	rc = init && count ? init(NULL) ?: count(&n) : -1;
+	if (rc || !n) {
+		probe_fails(out, &fm_api_acl, "no device of AscendCL (error %d)", rc);
+		return;
+	}
+	probe_begins(out, &fm_api_acl);
+	for (uint32_t i = 0; i < n; i++) {
+		fm_acl_device_key(&acl, (int32_t)i, name, sizeof(name));
+		probe_device(out, &fm_api_acl, name, "npu");
+		probe_levels(out, 1u << 1, "launches are held back");
+	}
 }
 
-/* Where there is neither a device nor a library there is nothing to say. */
-static void doctor(struct doctor *d)
-{
-	static const struct doctor_on_request on_request = {
-		.shim = &tool_acl_preload,
-		.probe = "acl",
-		.check = "acl",
-		.how = ", at level 1",
-		.node = NODE,
-		.get = "CANN's set_env.sh puts its libraries into LD_LIBRARY_PATH",
-		.look = "`npu-smi info' shows whether there is a device, and who may use it",
-	};
-
-	if (!access(NODE, F_OK) || preload_in_library_path(FM_ACL_LIBRARY))
-		doctor_on_request(d, &on_request);
-}
-
-static const struct fm_api_probe probes[] = {
-	{"acl", tool_acl_probe},
-	{0},
+static const struct on_request acl = {
+	.shim = {"libfermata-acl.so", "AscendCL", "FERMATA_ACL"},
+	.names = (const char *const[]){FM_ACL_LIBRARY, NULL},
+	.how = ", at level 1",
+	.node = "/dev/davinci_manager", /* of the driver of Ascend's devices */
+	.get = "CANN's set_env.sh puts its libraries into LD_LIBRARY_PATH",
+	.look = "`npu-smi info' shows whether there is a device, and who may use it",
 };
 
-const struct fm_api fm_api_acl = {
-	.name = "acl",
-	.inject = inject,
-	.doctor = doctor,
-	.probe = probes,
-};
+const struct fm_api fm_api_acl = ON_REQUEST("acl", &acl, try_devices);

@@ -39,7 +39,8 @@ static int set_guardian(const struct fm_api_wishes *wishes, struct fm_err *err)
 	return rc;
 }
 
-int tool_cuda_inject(const struct fm_api_wishes *wishes, struct fm_err *err)
+int tool_cuda_inject(
+	const struct fm_api *api, const struct fm_api_wishes *wishes, struct fm_err *err)
 {
 	int rc = wishes->guardian ? set_guardian(wishes, err) : 0;
 

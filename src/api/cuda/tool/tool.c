@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tool.h"
 
-static void doctor(struct doctor *d)
+static void doctor(const struct fm_api *api, struct doctor *d)
 {
 	if (!tool_cuda_doctor(d))
 		return;

@@ -16,7 +16,8 @@
 #define TOOL_CUDA_NODE "/dev/nvidiactl" /* where NVIDIA's driver is */
 
 extern const struct preload tool_cuda_preload;
-int tool_cuda_inject(const struct fm_api_wishes *wishes, struct fm_err *err);
+int tool_cuda_inject(
+	const struct fm_api *api, const struct fm_api_wishes *wishes, struct fm_err *err);
 
 /* Can a device be scheduled? */
 bool tool_cuda_doctor(struct doctor *d);

@@ -59,14 +59,14 @@ static cudlaStatus standalone(struct submission *s, const char *call)
 	return rc;
 }
 
-#define ON_work(symbol, per_thread, name, since, note, params, handle, to)                 \
-	cudlaStatus symbol CALL_PARAMS(params)                                             \
-	{                                                                                  \
-		struct submission s = {                                                    \
-			fm_calls_get(FM_CUDLA_##symbol), device, tasks, n, flags, stream}; \
-                                                                                           \
-		return fm_cudla_is_standalone(handle) ? standalone(&s, #symbol)            \
-						      : hybrid(&s, #symbol);               \
+#define ON_work(symbol, per_thread, name, since, note, params, handle, to)             \
+	cudlaStatus symbol CALL_PARAMS(params)                                         \
+	{                                                                              \
+		struct submission s = {                                                \
+			fm_calls_get(CALL_##symbol), device, tasks, n, flags, stream}; \
+                                                                                       \
+		return fm_cudla_is_standalone(handle) ? standalone(&s, #symbol)        \
+						      : hybrid(&s, #symbol);           \
 	}
 #include "api/cudla/calls.def"
 

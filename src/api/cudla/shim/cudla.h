@@ -16,23 +16,11 @@
 #pragma once
 #include "api/calls.h"
 #include "api/cudla/core/types.h"
-#include "shim/calls/calls.h"
 #include "shim/queues.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-enum fm_cudla_id {
-#define ON_other(kind, symbol, ...) FM_CUDLA_##symbol,
-#include "api/cudla/calls.def"
-	FM_CUDLA_CALLS
-};
-
-#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
-	EXPORT cudlaStatus symbol CALL_PARAMS(params);
-#include "api/cudla/calls.def"
-
-/* Calls the library's function with the parameters of this row. */
-#define NEXT(symbol, params) FM_CALLS_NEXT(cudlaStatus, FM_CUDLA_##symbol, params)
+#define CALLS_DEF    "api/cudla/calls.def"
+#define CALLS_RESULT cudlaStatus
+#include "shim/calls/rows.h"
 
 /* --- devices.c --- */
 

@@ -9,6 +9,7 @@
  */
 #pragma once
 #include "api/hwqueue.h"
+#include "api/own.h"
 #include "base/util.h"
 #include "types.h"
 
@@ -17,8 +18,7 @@
 /* The newest first; the last is of those who build. */
 #define FM_HIP_RUNTIMES "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "libamdhip64.so"
 
-/* Does the runtime have the functions that even level 1 needs? */
-bool fm_hip_driver_whole(const struct fm_hip_driver *hip);
+extern const struct fm_owns fm_hip_owns;
 
 /* The runtime may call our functions as part of another call, and so may we: such a call is not
  * counted. */

@@ -108,30 +108,32 @@ enum {
 #define FM_HIP_STREAM_LEGACY     ((hipStream_t)1)
 #define FM_HIP_STREAM_PER_THREAD ((hipStream_t)2)
 
-/* X(name here, symbol, parameters) */
-#define FM_HIP_DRIVER(X)                                                                       \
-	X(get_device, "hipGetDevice", (int *device))                                           \
-	X(set_device, "hipSetDevice", (int device))                                            \
-	X(device_name, "hipDeviceGetName", (char *name, int size, int device))                 \
+/* X(name here, symbol, parameters): what even level 1 needs, and the rest. */
+#define FM_HIP_NEEDED(X)                                                                 \
+	X(get_device, "hipGetDevice", (int *device))                                     \
+	X(set_device, "hipSetDevice", (int device))                                      \
+	X(device_name, "hipDeviceGetName", (char *name, int size, int device))           \
+	X(peek_error, "hipPeekAtLastError", (void))                                      \
+	X(take_error, "hipGetLastError", (void))                                         \
+	X(stream_synchronize, "hipStreamSynchronize", (hipStream_t stream))              \
+	X(event_create, "hipEventCreateWithFlags", (hipEvent_t * event, unsigned flags)) \
+	X(event_destroy, "hipEventDestroy", (hipEvent_t event))                          \
+	X(event_record, "hipEventRecord", (hipEvent_t event, hipStream_t stream))        \
+	X(event_query, "hipEventQuery", (hipEvent_t event))
+#define FM_HIP_WANTED(X)                                                                       \
 	X(device_place, "hipDeviceGetPCIBusId", (char *id, int size, int device))              \
 	X(runtime_version, "hipRuntimeGetVersion", (int *version))                             \
 	X(device_attribute, "hipDeviceGetAttribute", (int *value, int which, int device))      \
-	X(peek_error, "hipPeekAtLastError", (void))                                            \
-	X(take_error, "hipGetLastError", (void))                                               \
 	X(stream_create, "hipStreamCreateWithFlags", (hipStream_t * stream, unsigned flags))   \
 	X(stream_destroy, "hipStreamDestroy", (hipStream_t stream))                            \
 	X(stream_device, "hipStreamGetDevice", (hipStream_t stream, int *device))              \
 	X(stream_query, "hipStreamQuery", (hipStream_t stream))                                \
-	X(stream_synchronize, "hipStreamSynchronize", (hipStream_t stream))                    \
 	X(stream_capturing, "hipStreamIsCapturing", (hipStream_t stream, int *status))         \
 	X(capture_mode, "hipThreadExchangeStreamCaptureMode", (int *mode))                     \
-	X(event_create, "hipEventCreateWithFlags", (hipEvent_t * event, unsigned flags))       \
-	X(event_destroy, "hipEventDestroy", (hipEvent_t event))                                \
-	X(event_record, "hipEventRecord", (hipEvent_t event, hipStream_t stream))              \
-	X(event_query, "hipEventQuery", (hipEvent_t event))                                    \
 	X(malloc_with_flags, "hipExtMallocWithFlags", (void **p, size_t size, unsigned flags)) \
 	X(wait_value, "hipStreamWaitValue64",                                                  \
 		(hipStream_t stream, void *p, uint64_t value, unsigned how, uint64_t mask))
+#define FM_HIP_DRIVER(X) FM_HIP_NEEDED(X) FM_HIP_WANTED(X)
 
 struct fm_hip_driver {
 #define MEMBER(name, symbol, params) hipError_t(*name) params;

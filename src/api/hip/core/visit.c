@@ -4,12 +4,9 @@
 
 __thread unsigned fm_hip_inside;
 
-bool fm_hip_driver_whole(const struct fm_hip_driver *hip)
-{
-	return hip->get_device && hip->set_device && hip->device_name && hip->peek_error &&
-	       hip->take_error && hip->event_create && hip->event_destroy && hip->event_record &&
-	       hip->event_query && hip->stream_synchronize;
-}
+#define OWNER struct fm_hip_driver
+static const struct fm_own own[] = {FM_HIP_DRIVER(FM_OWN)};
+const struct fm_owns fm_hip_owns = {own, FM_ARRAY_LEN(own), FM_HIP_NEEDED(FM_OWN_COUNT)};
 
 struct fm_hip_visit fm_hip_enter(const struct fm_hip_driver *hip, int device)
 {

@@ -13,25 +13,11 @@
 #include "api/hip/core/core.h"
 #include "api/hip/core/tune.h"
 #include "api/watch.h"
-#include "shim/calls/calls.h"
 #include "shim/queues.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-/* --- hook.c --- */
-
-enum fm_hip_id {
-#define ON_other(kind, symbol, ...) FM_HIP_##symbol,
-#include "api/hip/calls.def"
-	FM_HIP_CALLS
-};
-
-#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
-	EXPORT hipError_t symbol CALL_PARAMS(params);
-#include "api/hip/calls.def"
-
-/* Calls the runtime's function with the parameters of this row. */
-#define NEXT(symbol, params) FM_CALLS_NEXT(hipError_t, FM_HIP_##symbol, params)
+#define CALLS_DEF    "api/hip/calls.def"
+#define CALLS_RESULT hipError_t
+#include "shim/calls/rows.h"
 
 /* This thread is about to launch on a stream that is not captured. */
 extern __thread bool fm_hip_launches __attribute__((tls_model("initial-exec")));

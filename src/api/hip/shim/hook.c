@@ -8,44 +8,14 @@
 #include <stdio.h>
 
 const char *const fm_look_up_prefixes[] = {"hip", NULL};
-_Atomic(void *) fm_calls_next[FM_HIP_CALLS];
 
-static const struct fm_calls_call calls[FM_HIP_CALLS] = {
-#define ON_other(kind, symbol, ...) FM_CALLS_CALL(symbol)
-#include "api/hip/calls.def"
-};
+static const char *const names[] = {FM_HIP_RUNTIMES, NULL};
+static struct fm_calls_library libraries[] = {{.prefix = "", .names = names}};
 
-static struct fm_hip_driver filled;
-static const struct fm_calls_own own[] = {
-#define ENTRY(name, symbol, params) {symbol, offsetof(struct fm_hip_driver, name)},
-	FM_HIP_DRIVER(ENTRY)
-#undef ENTRY
-};
-
-static bool whole(const void *table)
-{
-	return fm_hip_driver_whole(table);
-}
-
-static hipError_t not_there(void)
-{
-	return FM_HIP_NOT_INITIALIZED;
-}
-
-static const char *const runtimes[] = {FM_HIP_RUNTIMES, NULL};
-static struct fm_calls_library libraries[] = {{.prefix = "", .names = runtimes}};
-
-const struct fm_calls fm_calls = {
-	.libraries = libraries,
-	.n_libraries = FM_ARRAY_LEN(libraries),
-	.calls = calls,
-	.n = FM_HIP_CALLS,
-	.not_there = (void *)not_there,
-	.driver = &filled,
-	.own = own,
-	.n_own = FM_ARRAY_LEN(own),
-	.whole = whole,
-};
+#define CALLS_NOT_THERE FM_HIP_NOT_INITIALIZED
+#define CALLS_DRIVER    struct fm_hip_driver
+#define CALLS_OWN       fm_hip_owns
+#include "shim/calls/hook.h"
 
 /* The runtime returns its own function for the name, or for its variant. If it means anything else
  * by a name, the call is not ours. */
@@ -58,7 +28,7 @@ static void replace(const char *name, void **fn, bool per_thread)
 
 		snprintf(variant, sizeof(variant), spt ? "%s_spt" : "%s", name);
 		i = fm_calls_find(variant);
-		if (i < FM_HIP_CALLS &&
+		if (i < CALLS &&
 			(*fn == calls[i].wrapper || *fn == fm_look_up_own_quietly(variant))) {
 			*fn = fm_calls_use(i, *fn);
 			return;

@@ -1,55 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HIP, for the commands: which programs are given its shim, and what doctor says of it. */
-#include "tool.h"
+/*
+ * HIP, for the commands.
+ *
+ * Owns: nothing that lasts: a driver is loaded in a probe's process.
+ * Locks: none.
+ * Threads: one, that of main().
+ */
 #include "api/hip/core/core.h"
-#include <unistd.h>
+#include "doctor/on_request.h"
+#include <dlfcn.h>
 
-#define NODE "/dev/kfd" /* of AMD's driver for computing */
+const struct fm_api fm_api_hip;
 
-const struct preload tool_hip_preload = {"libfermata-hip.so", "HIP", "FERMATA_HIP"};
-
-/* May programs here use HIP: a device node of a driver that has it, or a runtime in
- * $LD_LIBRARY_PATH? */
-static bool has_hip(void)
+static void try_device(const struct fm_hip_driver *hip, int device, FILE *out)
 {
-	static const char *const runtimes[] = {FM_HIP_RUNTIMES};
-	bool has = !access(NODE, F_OK);
+	char name[256] = "-";
+	bool holds;
 
-	for (size_t i = 0; !has && i < FM_ARRAY_LEN(runtimes); i++)
-		has = preload_in_library_path(runtimes[i]);
-	return has;
+	hip->device_name(name, sizeof(name) - 1, device);
+	probe_device(out, &fm_api_hip, name, "gpu");
+	holds = fm_hip_gates_hold(hip, device);
+	probe_levels(out, holds ? 1u << 2 | 1u << 1 : 1u << 1,
+		holds ? "streams stall at a closed gate and go on when it opens"
+		      : "no stream stands at a gate: launches are held back");
 }
 
-/* Only on request: the shim has been tested on no hardware. */
-static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
+static void try_devices(FILE *out)
 {
-	return preload_inject(&tool_hip_preload, false, err);
+	struct fm_hip_driver hip = {0};
+	void *lib = probe_library(out, &fm_api_hip);
+	hipError_t (*count)(int *) = NULL;
+	hipError_t rc;
+	int n = 0;
+
+	if (!lib || !probe_driver(out, &fm_api_hip, lib, &fm_hip_owns, &hip))
+		return;
+	*(void **)&count = dlsym(lib, "hipGetDeviceCount");
+	rc = count ? count(&n) : -1;
+	if (rc || !n) {
+		probe_fails(out, &fm_api_hip, "no device of HIP (error %d)", rc);
+		return;
+	}
+	probe_begins(out, &fm_api_hip);
+	for (int i = 0; i < n; i++)
+		try_device(&hip, i, out);
 }
 
-static void doctor(struct doctor *d)
-{
-	static const struct doctor_on_request on_request = {
-		.shim = &tool_hip_preload,
-		.probe = "hip",
-		.check = "hip",
-		.how = "",
-		.node = NODE,
-		.get = "install the HIP runtime (Debian: libamdhip64-5)",
-		.look = "`rocminfo' shows whether there is a device, and who may use it",
-	};
-
-	if (has_hip())
-		doctor_on_request(d, &on_request);
-}
-
-static const struct fm_api_probe probes[] = {
-	{"hip", tool_hip_probe},
-	{0},
+static const struct on_request hip = {
+	.shim = {"libfermata-hip.so", "HIP", "FERMATA_HIP"},
+	.names = (const char *const[]){FM_HIP_RUNTIMES, NULL},
+	.how = "",
+	.node = "/dev/kfd", /* of AMD's driver for computing */
+	.get = "install the HIP runtime (Debian: libamdhip64-5)",
+	.look = "`rocminfo' shows whether there is a device, and who may use it",
 };
 
-const struct fm_api fm_api_hip = {
-	.name = "hip",
-	.inject = inject,
-	.doctor = doctor,
-	.probe = probes,
-};
+const struct fm_api fm_api_hip = ON_REQUEST("hip", &hip, try_devices);

@@ -118,7 +118,7 @@ static void check_layers(struct doctor *d, const char *layer)
 	json_decref(result.lines);
 }
 
-void tool_opencl_doctor(struct doctor *d)
+void tool_opencl_doctor(const struct fm_api *api, struct doctor *d)
 {
 	char layer[PATH_MAX];
 	struct fm_err err = {0};

@@ -27,7 +27,8 @@ static int check(struct fm_err *err)
 	return inject_has(LAYERS, ":", TOOL_OPENCL_LAYER) ? 0 : tool_opencl_layer(path, err);
 }
 
-int tool_opencl_inject(const struct fm_api_wishes *wishes, struct fm_err *err)
+int tool_opencl_inject(
+	const struct fm_api *api, const struct fm_api_wishes *wishes, struct fm_err *err)
 {
 	char path[PATH_MAX];
 	int rc;

@@ -19,10 +19,11 @@
 /* The absolute path of the layer. -ENOENT: not found, the error says where it was looked for;
  * -ENOTSUP: the path has a ':', so the list cannot contain it. */
 int tool_opencl_layer(char path[PATH_MAX], struct fm_err *err);
-int tool_opencl_inject(const struct fm_api_wishes *wishes, struct fm_err *err);
+int tool_opencl_inject(
+	const struct fm_api *api, const struct fm_api_wishes *wishes, struct fm_err *err);
 
 void tool_opencl_installed(struct doctor *d);
-void tool_opencl_doctor(struct doctor *d);
+void tool_opencl_doctor(const struct fm_api *api, struct doctor *d);
 
 /* For the process of a probe: without any layer, and with the layer of Fermata. */
 void tool_opencl_probe(FILE *out);

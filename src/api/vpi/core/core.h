@@ -9,6 +9,7 @@
  * Threads: any.
  */
 #pragma once
+#include "api/own.h"
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -37,24 +38,25 @@ typedef const float (*VPIIntrinsicArg)[3];
 enum { FM_VPI_SUCCESS = 0, FM_VPI_NOT_IMPLEMENTED = 1 };
 enum { FM_VPI_EVENT_NOT_SIGNALED = 0 };
 
-/* X(name, result, symbol, parameters). The last two may be missing. */
-#define FM_VPI_DRIVER(X)                                                                 \
-	X(stream_sync, VPIStatus, "vpiStreamSync", (VPIStream stream))                   \
-	X(event_create, VPIStatus, "vpiEventCreate", (uint64_t flags, VPIEvent * event)) \
-	X(event_destroy, void, "vpiEventDestroy", (VPIEvent event))                      \
-	X(event_record, VPIStatus, "vpiEventRecord", (VPIEvent event, VPIStream stream)) \
-	X(event_query, VPIStatus, "vpiEventQuery", (VPIEvent event, VPIEnum * state))    \
-	X(context_current, VPIStatus, "vpiContextGetCurrent", (VPIContext * context))    \
-	X(context_push, VPIStatus, "vpiContextPush", (VPIContext context))               \
-	X(context_pop, VPIStatus, "vpiContextPop", (VPIContext * context))               \
-	X(status_peek, VPIStatus, "vpiPeekAtLastStatus", (void))                         \
-	X(status_take, VPIStatus, "vpiGetLastStatus", (void))
+/* X(name, symbol, parameters): what even level 1 needs, and the rest. */
+#define FM_VPI_NEEDED(X)                                                      \
+	X(stream_sync, "vpiStreamSync", (VPIStream stream))                   \
+	X(event_create, "vpiEventCreate", (uint64_t flags, VPIEvent * event)) \
+	X(event_record, "vpiEventRecord", (VPIEvent event, VPIStream stream)) \
+	X(event_query, "vpiEventQuery", (VPIEvent event, VPIEnum * state))    \
+	X(context_current, "vpiContextGetCurrent", (VPIContext * context))    \
+	X(context_push, "vpiContextPush", (VPIContext context))               \
+	X(context_pop, "vpiContextPop", (VPIContext * context))
+#define FM_VPI_WANTED(X)                              \
+	X(status_peek, "vpiPeekAtLastStatus", (void)) \
+	X(status_take, "vpiGetLastStatus", (void))
+#define FM_VPI_DRIVER(X) FM_VPI_NEEDED(X) FM_VPI_WANTED(X)
 
 struct fm_vpi_driver {
-#define MEMBER(name, result, symbol, params) result(*name) params;
+#define MEMBER(name, symbol, params) VPIStatus(*name) params;
 	FM_VPI_DRIVER(MEMBER)
 #undef MEMBER
+	void (*event_destroy)(VPIEvent event); /* vpiEventDestroy, which is needed, too */
 };
 
-/* Are all functions there that even level 1 needs? */
-bool fm_vpi_driver_whole(const struct fm_vpi_driver *vpi);
+extern const struct fm_owns fm_vpi_owns;

@@ -1,18 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/util.h"
 #include "core.h"
 
-static bool may_miss(const struct fm_vpi_driver *vpi, const void *member)
-{
-	return member == &vpi->status_peek || member == &vpi->status_take;
-}
-
-bool fm_vpi_driver_whole(const struct fm_vpi_driver *vpi)
-{
-	bool whole = true;
-
-#define LOOK(name, result, symbol, params) \
-	whole = whole && (vpi->name || may_miss(vpi, &vpi->name));
-	FM_VPI_DRIVER(LOOK)
-#undef LOOK
-	return whole;
-}
+#define OWNER struct fm_vpi_driver
+static const struct fm_own own[] = {
+	{"vpiEventDestroy", offsetof(OWNER, event_destroy)}, FM_VPI_DRIVER(FM_OWN)};
+const struct fm_owns fm_vpi_owns = {own, FM_ARRAY_LEN(own), 1 FM_VPI_NEEDED(FM_OWN_COUNT)};

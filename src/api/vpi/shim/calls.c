@@ -10,7 +10,7 @@ static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
 /* For estimates: algorithms cost alike by backend and payload, which is made for a size of images.
  */
-static inline uint64_t key_of(enum fm_vpi_id id, uint64_t backend, uintptr_t what)
+static inline uint64_t key_of(enum fm_calls_id id, uint64_t backend, uintptr_t what)
 {
 	uint64_t h = (what ^ backend << 48 ^ id) * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -37,13 +37,13 @@ static VPIStatus end(struct fm_vpi_queue *q, VPIStatus rc)
 	return rc;
 }
 
-#define ON_work(symbol, per_thread, name, since, note, params, to, on, what)   \
-	VPIStatus symbol CALL_PARAMS(params)                                   \
-	{                                                                      \
-		uint64_t key = key_of(FM_VPI_##symbol, on, (uintptr_t)(what)); \
-		struct fm_vpi_queue *q = begin(to, key, #symbol);              \
-                                                                               \
-		return end(q, NEXT(symbol, params));                           \
+#define ON_work(symbol, per_thread, name, since, note, params, to, on, what) \
+	VPIStatus symbol CALL_PARAMS(params)                                 \
+	{                                                                    \
+		uint64_t key = key_of(CALL_##symbol, on, (uintptr_t)(what)); \
+		struct fm_vpi_queue *q = begin(to, key, #symbol);            \
+                                                                             \
+		return end(q, NEXT(symbol, params));                         \
 	}
 #include "api/vpi/calls.def"
 

@@ -19,29 +19,13 @@
 #include "api/vpi/core/core.h"
 #include "api/vpi/core/tune.h"
 #include "api/watch.h"
-#include "shim/calls/calls.h"
 #include "shim/queues.h"
 #include <pthread.h>
 
-#define EXPORT __attribute__((visibility("default")))
-
-/* --- hook.c --- */
-
-enum fm_vpi_id {
-#define ON_other(kind, symbol, ...) FM_VPI_##symbol,
-#include "api/vpi/calls.def"
-	FM_VPI_CALLS
-};
-
-#define ON_end(symbol, per_thread, name, since, note, params, ...) \
-	EXPORT void symbol CALL_PARAMS(params);
-#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
-	EXPORT VPIStatus symbol CALL_PARAMS(params);
-#include "api/vpi/calls.def"
-
-/* Calls the library's function with the parameters of this row. */
-#define NEXT_OF(result, symbol, params) FM_CALLS_NEXT(result, FM_VPI_##symbol, params)
-#define NEXT(symbol, params)            NEXT_OF(VPIStatus, symbol, params)
+#define CALLS_DEF           "api/vpi/calls.def"
+#define CALLS_RESULT        VPIStatus
+#define CALLS_RESULT_OF_end void
+#include "shim/calls/rows.h"
 
 /* The functions that we call ourselves. NULL: no library is loaded, or it lacks some. */
 static inline const struct fm_vpi_driver *fm_vpi_driver(void)

@@ -68,7 +68,7 @@ static void check_layer(struct doctor *d, const char *dir)
 }
 
 /* Most programs use no Vulkan: that there is no loader, or no device, is no fault. */
-void tool_vulkan_doctor(struct doctor *d)
+void tool_vulkan_doctor(const struct fm_api *api, struct doctor *d)
 {
 	struct fm_err err = {0};
 	struct probe_result result;

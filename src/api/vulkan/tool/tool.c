@@ -70,7 +70,7 @@ static int append(const char *variable, const char *element, struct fm_err *err)
 	return inject_set(variable, list, err);
 }
 
-static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
+static int inject(const struct fm_api *api, const struct fm_api_wishes *wishes, struct fm_err *err)
 {
 	const char *only = getenv(TOOL_VULKAN_ONLY);
 	char dir[PATH_MAX];

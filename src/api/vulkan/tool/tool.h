@@ -24,6 +24,6 @@
 int tool_vulkan_find(char dir[PATH_MAX], struct fm_err *err);
 
 void tool_vulkan_installed(struct doctor *d);
-void tool_vulkan_doctor(struct doctor *d);
+void tool_vulkan_doctor(const struct fm_api *api, struct doctor *d);
 void tool_vulkan_probe(FILE *out); /* in a probe's process */
 void tool_vulkan_probe_layer(FILE *out);

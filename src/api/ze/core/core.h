@@ -16,6 +16,7 @@
  */
 #pragma once
 #include "api/hwqueue.h"
+#include "api/own.h"
 #include "api/queue_lock.h"
 #include "api/watch.h"
 #include "base/util.h"
@@ -61,8 +62,7 @@ struct fm_ze_hwq {
 	void (*free)(struct fm_ze_hwq *q);
 };
 
-/* Does the driver have the functions that even level 1 needs? */
-bool fm_ze_driver_whole(const struct fm_ze_driver *ze);
+extern const struct fm_owns fm_ze_owns;
 
 /* The same text for the same device in every process: a GPU's UUID, as of OpenCL and Vulkan, or
  * else its name and its place on the bus. False: the driver does not say its name. */

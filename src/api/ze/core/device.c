@@ -4,16 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-bool fm_ze_driver_whole(const struct fm_ze_driver *ze)
-{
-	bool whole = true;
-
-#define LOOK(name, symbol, params) \
-	whole = whole && (ze->name || (void *)&ze->name == (void *)&ze->device_pci);
-	FM_ZE_DRIVER(LOOK)
-#undef LOOK
-	return whole;
-}
+#define OWNER struct fm_ze_driver
+static const struct fm_own own[] = {FM_ZE_DRIVER(FM_OWN)};
+const struct fm_owns fm_ze_owns = {own, FM_ARRAY_LEN(own), FM_ZE_NEEDED(FM_OWN_COUNT)};
 
 /* Of a GPU that Intel's drivers name by its place, as their OpenCL and Mesa's Vulkan do: vendor,
  * model, revision, place on the bus, and in the last byte which part of it. Older drivers had the

@@ -112,12 +112,10 @@ enum {
 	FM_ZE_VPU = 5,
 };
 
-/* X(name here, symbol, parameters) */
-#define FM_ZE_DRIVER(X)                                                                         \
+/* X(name here, symbol, parameters): what even level 1 needs, and the rest. */
+#define FM_ZE_NEEDED(X)                                                                         \
 	X(device_properties, "zeDeviceGetProperties",                                           \
 		(ze_device_handle_t device, struct fm_ze_device * properties))                  \
-	X(device_pci, "zeDevicePciGetPropertiesExt",                                            \
-		(ze_device_handle_t device, struct fm_ze_pci * properties))                     \
 	X(queue_create, "zeCommandQueueCreate",                                                 \
 		(ze_context_handle_t context, ze_device_handle_t device,                        \
 			const ze_command_queue_desc_t *desc, ze_command_queue_handle_t *queue)) \
@@ -150,6 +148,10 @@ enum {
 	X(event_reset, "zeEventHostReset", (ze_event_handle_t event))                           \
 	X(event_query, "zeEventQueryStatus", (ze_event_handle_t event))                         \
 	X(event_wait, "zeEventHostSynchronize", (ze_event_handle_t event, uint64_t timeout))
+#define FM_ZE_WANTED(X)                              \
+	X(device_pci, "zeDevicePciGetPropertiesExt", \
+		(ze_device_handle_t device, struct fm_ze_pci * properties))
+#define FM_ZE_DRIVER(X) FM_ZE_NEEDED(X) FM_ZE_WANTED(X)
 
 struct fm_ze_driver {
 #define MEMBER(name, symbol, params) ze_result_t(*name) params;

@@ -7,44 +7,14 @@
 #include "ze.h"
 
 const char *const fm_look_up_prefixes[] = {"ze", NULL};
-_Atomic(void *) fm_calls_next[FM_ZE_CALLS];
 
-static const struct fm_calls_call calls[FM_ZE_CALLS] = {
-#define ON_other(kind, symbol, ...) FM_CALLS_CALL(symbol)
-#include "api/ze/calls.def"
-};
+static const char *const names[] = {FM_ZE_LOADER, NULL};
+static struct fm_calls_library libraries[] = {{.prefix = "", .names = names}};
 
-static struct fm_ze_driver filled;
-static const struct fm_calls_own own[] = {
-#define ENTRY(name, symbol, params) {symbol, offsetof(struct fm_ze_driver, name)},
-	FM_ZE_DRIVER(ENTRY)
-#undef ENTRY
-};
-
-static bool whole(const void *table)
-{
-	return fm_ze_driver_whole(table);
-}
-
-static ze_result_t not_there(void)
-{
-	return FM_ZE_UNINITIALIZED;
-}
-
-static const char *const loader[] = {FM_ZE_LOADER, NULL};
-static struct fm_calls_library libraries[] = {{.prefix = "", .names = loader}};
-
-const struct fm_calls fm_calls = {
-	.libraries = libraries,
-	.n_libraries = FM_ARRAY_LEN(libraries),
-	.calls = calls,
-	.n = FM_ZE_CALLS,
-	.not_there = (void *)not_there,
-	.driver = &filled,
-	.own = own,
-	.n_own = FM_ARRAY_LEN(own),
-	.whole = whole,
-};
+#define CALLS_NOT_THERE FM_ZE_UNINITIALIZED
+#define CALLS_DRIVER    struct fm_ze_driver
+#define CALLS_OWN       fm_ze_owns
+#include "shim/calls/hook.h"
 
 /* A driver's function takes the driver's own handles, which the loader's functions may not know: it
  * is ours only if the loader has none of that name, and no other driver has given one. */
@@ -53,7 +23,7 @@ static void *extension(const char *name, void *fn)
 	size_t i = fm_calls_find(name);
 	void *was = NULL;
 
-	if (i == FM_ZE_CALLS || fm_look_up_own_quietly(name))
+	if (i == CALLS || fm_look_up_own_quietly(name))
 		return fn;
 	if (!atomic_compare_exchange_strong(&fm_calls_next[i], &was, fn) && was != fn)
 		return fn;

@@ -13,25 +13,11 @@
 #pragma once
 #include "api/ze/core/core.h"
 #include "base/list.h"
-#include "shim/calls/calls.h"
 #include "shim/queues.h"
 
-#define EXPORT __attribute__((visibility("default")))
-
-/* --- hook.c --- */
-
-enum fm_ze_id {
-#define ON_other(kind, symbol, ...) FM_ZE_##symbol,
-#include "api/ze/calls.def"
-	FM_ZE_CALLS
-};
-
-#define ON_other(kind, symbol, per_thread, name, since, note, params, ...) \
-	EXPORT ze_result_t symbol CALL_PARAMS(params);
-#include "api/ze/calls.def"
-
-/* Calls the loader's function with the parameters of this row. */
-#define NEXT(symbol, params) FM_CALLS_NEXT(ze_result_t, FM_ZE_##symbol, params)
+#define CALLS_DEF    "api/ze/calls.def"
+#define CALLS_RESULT ze_result_t
+#include "shim/calls/rows.h"
 
 /* The functions that we call ourselves. NULL: no loader is there, or it lacks some. */
 static inline const struct fm_ze_driver *fm_ze_driver(void)

@@ -1,37 +1,108 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Level Zero, for the commands: which programs are given its shim, and what doctor says of it. */
-#include "tool.h"
+/*
+ * Level Zero, for the commands.
+ *
+ * Owns: nothing that lasts: a driver is loaded in a probe's process.
+ * Locks: none.
+ * Threads: one, that of main().
+ */
+#include "api/ze/core/core.h"
+#include "doctor/on_request.h"
+#include <dlfcn.h>
+#include <stdlib.h>
 
-const struct preload tool_ze_preload = {"libfermata-ze.so", "Level Zero", "FERMATA_LEVEL_ZERO"};
+#define MOST 16 /* drivers, and devices of one */
 
-/* Only on request: the shim has been tested on no hardware. */
-static int inject(const struct fm_api_wishes *wishes, struct fm_err *err)
-{
-	return preload_inject(&tool_ze_preload, false, err);
-}
+const struct fm_api fm_api_ze;
 
-/* Where there is no loader there is nothing to say. */
-static void doctor(struct doctor *d)
-{
-	static const struct doctor_on_request on_request = {
-		.shim = &tool_ze_preload,
-		.probe = "ze",
-		.check = "level zero",
-		.how = "",
-		.look = "a driver's package brings its devices (Debian: libze-intel-gpu1)",
-	};
-
-	doctor_on_request(d, &on_request);
-}
-
-static const struct fm_api_probe probes[] = {
-	{"ze", tool_ze_probe},
-	{0},
+/* What only a program that chooses devices needs. */
+struct choose {
+	ze_result_t (*init)(uint32_t flags);
+	ze_result_t (*drivers)(uint32_t *n, ze_driver_handle_t *drivers);
+	ze_result_t (*devices)(ze_driver_handle_t driver, uint32_t *n, ze_device_handle_t *devices);
+	ze_result_t (*context)(ze_driver_handle_t driver, const struct fm_ze_context_desc *desc,
+		ze_context_handle_t *context);
 };
 
-const struct fm_api fm_api_ze = {
-	.name = "ze",
-	.inject = inject,
-	.doctor = doctor,
-	.probe = probes,
+#define OWNER struct choose
+static struct choose choose;
+static const struct fm_own choice[] = {{"zeInit", offsetof(OWNER, init)},
+	{"zeDriverGet", offsetof(OWNER, drivers)}, {"zeDeviceGet", offsetof(OWNER, devices)},
+	{"zeContextCreate", offsetof(OWNER, context)}};
+static const struct fm_owns choices = {choice, FM_ARRAY_LEN(choice), FM_ARRAY_LEN(choice)};
+
+static void free_queue(struct fm_ze_hwq *q)
+{
+	free(q);
+}
+
+/* A queue of the first group, which the driver has for kernels. */
+static unsigned levels(const struct fm_ze_driver *ze, const struct fm_ze_made *made)
+{
+	struct fm_ze_hwq *q = calloc(1, sizeof(*q));
+	ze_command_queue_handle_t queue;
+
+	if (!q || ze->queue_create(made->context, made->device, &made->desc, &queue))
+		return 0;
+	fm_ze_hwq_init(q, ze, made, queue, free_queue);
+	return fm_ze_ops(q)->levels(q);
+}
+
+static void try_device(const struct fm_ze_driver *ze, ze_driver_handle_t driver,
+	ze_device_handle_t device, FILE *out)
+{
+	const struct fm_ze_context_desc desc = {.stype = FM_ZE_TYPE_CONTEXT};
+	struct fm_ze_device is = {.stype = FM_ZE_TYPE_DEVICE, .name = "-"};
+	struct fm_ze_made made = {.device = device,
+		.desc = {.stype = FM_ZE_TYPE_QUEUE, .mode = FM_ZE_MODE_ASYNCHRONOUS}};
+	unsigned can = 0;
+
+	ze->device_properties(device, &is);
+	is.name[sizeof(is.name) - 1] = '\0';
+	probe_device(out, &fm_api_ze, is.name, is.type == FM_ZE_VPU ? "npu" : "gpu");
+	if (!choose.context(driver, &desc, &made.context))
+		can = levels(ze, &made);
+	probe_levels(out, can,
+		!can              ? "it makes no queue"
+		: can & (1u << 2) ? "queues stall at a closed gate and go on when it opens"
+				  : "no queue stands at a gate, or others stand with it: launches "
+				    "are held back");
+}
+
+static void try_devices(FILE *out)
+{
+	struct fm_ze_driver ze = {0};
+	void *lib = probe_library(out, &fm_api_ze);
+	ze_driver_handle_t driver[MOST];
+	ze_device_handle_t device[MOST];
+	uint32_t drivers = MOST, devices;
+	ze_result_t rc;
+
+	if (!lib || !probe_driver(out, &fm_api_ze, lib, &fm_ze_owns, &ze) ||
+		!probe_driver(out, &fm_api_ze, lib, &choices, &choose))
+		return;
+	/* Some loaders say of a driver that works that it is not initialized. */
+	rc = choose.init(0);
+	if (choose.drivers(&drivers, driver) || !drivers) {
+		probe_fails(out, &fm_api_ze, "no driver of Level Zero (error 0x%x)", (unsigned)rc);
+		return;
+	}
+	probe_begins(out, &fm_api_ze);
+	for (uint32_t i = 0; i < drivers && i < MOST; i++) {
+		devices = MOST;
+		if (choose.devices(driver[i], &devices, device))
+			continue;
+		for (uint32_t k = 0; k < devices && k < MOST; k++)
+			try_device(&ze, driver[i], device[k], out);
+	}
+}
+
+static const struct on_request ze = {
+	.shim = {"libfermata-ze.so", "Level Zero", "FERMATA_LEVEL_ZERO"},
+	.names = (const char *const[]){FM_ZE_LOADER, NULL},
+	.check = "level zero",
+	.how = "",
+	.look = "a driver's package brings its devices (Debian: libze-intel-gpu1)",
 };
+
+const struct fm_api fm_api_ze = ON_REQUEST("ze", &ze, try_devices);
