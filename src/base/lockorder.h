@@ -43,8 +43,7 @@
 	X(CUDA_SOLE, "lock of api/cuda/shim/contexts.c")                            \
 	X(API_QUEUE, "lock of struct fm_queue_lock")                                \
 	X(ZE_MADE, "made.lock of api/ze/shim/queues.c")                             \
-	X(VPI_MADE, "made.lock of api/vpi/shim/streams.c")                          \
-	X(CUDLA_MADE, "made.lock of api/cudla/shim/devices.c")                      \
+	X(SHIM_MADE, "made.lock of shim/queues.c")                                  \
 	X(GPU_SEAT, "lock of struct fm_gpu_seat")                                   \
 	X(XQ_ORDER, "order of struct fm_xq_cold")                                   \
 	X(CUDA_COMING, "one_by_one of api/cuda/shim/guard/guarded.c")               \

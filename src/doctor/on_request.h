@@ -28,10 +28,10 @@ int on_request_inject(
 void on_request_doctor(const struct fm_api *api, struct doctor *d);
 
 /* The API's row. probe: how it is tried. */
-#define ON_REQUEST(api, row, try)                                               \
-	{                                                                       \
-		.name = api, .on_request = row, .inject = on_request_inject,    \
-		.doctor = on_request_doctor,                                    \
+#define ON_REQUEST(api, row, try)                                                  \
+	{                                                                          \
+		.name = api, .on_request = row, .inject = on_request_inject,       \
+		.doctor = on_request_doctor,                                       \
 		.probe = (const struct fm_api_probe[]){{api, try}, {.run = NULL}}, \
 	}
 

@@ -4,12 +4,20 @@
 #include "threads.h"
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 
 struct fm_map fm_shim_map;
+struct fm_shim_entry fm_shim_refused;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(lock, SHIM_MAP);
 static uint64_t generations; /* under it */
+
+static struct {
+	pthread_mutex_t lock; /* over changes */
+	struct fm_handles with;
+} made = {.lock = PTHREAD_MUTEX_INITIALIZER};
+FM_LOCK_RANK(made.lock, SHIM_MADE);
 
 /* No client could be made for a first command, so later first commands do not try again. */
 static _Atomic bool gave_up;
@@ -20,6 +28,11 @@ static __thread const void *thread_refused __attribute__((tls_model("initial-exe
 static const struct fm_shim_queue_ops *ops(void)
 {
 	return fm_shim_api.queues;
+}
+
+static struct fm_shim_entry *refused(void)
+{
+	return ops()->refused ? ops()->refused : &fm_shim_refused;
 }
 
 void fm_shim_lock(void)
@@ -36,7 +49,7 @@ struct fm_shim_entry *fm_shim_at(uintptr_t key)
 {
 	struct fm_shim_entry *e = fm_shim_look_up(key);
 
-	return e == ops()->refused ? NULL : e;
+	return e == refused() ? NULL : e;
 }
 
 /* The entry in a slot of the map. Lock held. */
@@ -47,7 +60,7 @@ static struct fm_shim_entry *entry_in(size_t slot)
 	if (atomic_load(&fm_shim_map.slot[slot].key) <= FM_MAP_REMOVED)
 		return NULL;
 	e = atomic_load(&fm_shim_map.slot[slot].value);
-	return e == ops()->refused ? NULL : e;
+	return e == refused() ? NULL : e;
 }
 
 /* Lock held. */
@@ -55,7 +68,7 @@ static struct fm_shim_entry *take_out(uintptr_t key)
 {
 	struct fm_shim_entry *e = fm_map_erase(&fm_shim_map, key);
 
-	if (!e || e == ops()->refused)
+	if (!e || e == refused())
 		return NULL;
 	if (ops()->left)
 		ops()->left(e);
@@ -65,18 +78,18 @@ static struct fm_shim_entry *take_out(uintptr_t key)
 /* Lock held; nothing is under that key. */
 static bool put_in(struct fm_shim_entry *e, uintptr_t key)
 {
-	if (e != ops()->refused)
+	if (e != refused())
 		e->generation = ++generations;
 	if (!fm_map_insert(&fm_shim_map, key, e))
 		return false;
-	if (e != ops()->refused && ops()->entered)
+	if (e != refused() && ops()->entered)
 		ops()->entered(e);
 	return true;
 }
 
 void fm_shim_close_entry(struct fm_shim_entry *e, bool wait)
 {
-	if (!e || e == ops()->refused)
+	if (!e || e == refused())
 		return;
 	if (ops()->closing)
 		ops()->closing(e, wait);
@@ -91,7 +104,7 @@ struct fm_shim_entry *fm_shim_enter(struct fm_shim_entry *e, uintptr_t key)
 	fm_shim_lock();
 	there = fm_map_find(&fm_shim_map, key);
 	if (!there)
-		there = put_in(e, key) ? e : ops()->refused;
+		there = put_in(e, key) ? e : refused();
 	fm_shim_unlock();
 	if (there != e)
 		fm_shim_close_entry(e, false);
@@ -188,19 +201,60 @@ void fm_shim_nudge(void)
 	}
 }
 
+void *fm_shim_made(const void *handle, void *with)
+{
+	void *was;
+
+	if (with)
+		fm_shim_hear_forks();
+	pthread_mutex_lock(&made.lock);
+	was = fm_handles_find(&made.with, (uintptr_t)handle);
+	if (!with)
+		fm_handles_erase(&made.with, (uintptr_t)handle, NULL);
+	else if (!fm_handles_set(&made.with, (uintptr_t)handle, with))
+		was = with;
+	pthread_mutex_unlock(&made.lock);
+	return was;
+}
+
+void *fm_shim_made_with(const void *handle)
+{
+	return fm_handles_find(&made.with, (uintptr_t)handle);
+}
+
 /* --- the first command --- */
+
+static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
+{
+	char device[FM_DEVKEY_MAX];
+	struct fm_shim_entry *e;
+	struct fm_xq_config config = {.group = at->group, .device = device, .in_order = true};
+
+	if (ops()->make)
+		return ops()->make(c, at);
+	e = calloc(1, ops()->size);
+	if (!e)
+		return NULL;
+	e->key = at->key;
+	e->thread = at->thread;
+	config.hwq = e;
+	if (ops()->init(e, at, &config, device) && !fm_xq_create(&e->xq, c, &config))
+		return e;
+	config.ops->release(config.hwq, false);
+	return NULL;
+}
 
 static struct fm_shim_entry *first_of_thread(struct fm_client *c, const struct fm_shim_place *at)
 {
 	struct fm_shim_entry *e = NULL;
 
 	if (thread_refused == at->of)
-		return ops()->refused;
+		return refused();
 	if (fm_shim_thread_hear())
-		e = ops()->make(c, at);
+		e = make(c, at);
 	if (!e) {
 		thread_refused = at->of;
-		return ops()->refused;
+		return refused();
 	}
 	return fm_shim_enter(e, at->key);
 }
@@ -223,8 +277,8 @@ static struct fm_shim_entry *first(uintptr_t handle)
 		at.group = fm_shim_thread_group(c);
 	if (at.thread)
 		return first_of_thread(c, &at);
-	e = ops()->make(c, &at);
-	return fm_shim_enter(e ? e : ops()->refused, at.key);
+	e = make(c, &at);
+	return fm_shim_enter(e ? e : refused(), at.key);
 }
 
 struct fm_shim_entry *fm_shim_first(
@@ -234,9 +288,9 @@ struct fm_shim_entry *fm_shim_first(
 
 	if (atomic_load_explicit(&gave_up, memory_order_relaxed) && !fm_shim_has_client())
 		return NULL;
-	if (found != ops()->refused && !not_now)
+	if (found != refused() && !not_now)
 		e = first(handle);
-	if (e && e != ops()->refused)
+	if (e && e != refused())
 		return e;
 	fm_shim_ungoverned(call);
 	return NULL;
@@ -254,12 +308,12 @@ int fm_shim_reach(uintptr_t handle, uintptr_t *key)
 		return -EINVAL;
 	*key = at.key;
 	e = fm_shim_look_up(at.key);
-	if (!e && !ops()->make)
+	if (!e && !ops()->make && !ops()->init)
 		return -EOPNOTSUPP;
 	e = e ? e : first(handle);
 	if (!e)
 		return -ENODEV;
-	return e == ops()->refused ? -ENOSPC : 0;
+	return e == refused() ? -ENOSPC : 0;
 }
 
 void fm_shim_forget_queues(void)
@@ -269,4 +323,8 @@ void fm_shim_forget_queues(void)
 	lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	atomic_store(&gave_up, false);
 	thread_refused = NULL;
+	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+	atomic_store(&made.with.table, NULL);
+	made.with.live = 0;
+	fm_shim_threads_fork_child();
 }

@@ -5,11 +5,11 @@
  *
  * Owns: the map from handles to entries. An entry is the API's own struct, which begins with
  * FM_SHIM_ENTRY. It is in the map until it is taken out; the hwqueue's release() frees it some time
- * after its XQueue was closed.
+ * after its XQueue was closed. And what handles were made with, for APIs that do not say so later.
  *
- * Locks: one, for changes of the map, and for the use of a queue that this thread does not launch
- * on, which another thread may be closing. It is taken before all locks of an XQueue. Launches look
- * up without it.
+ * Locks: made.lock, over changes of what handles were made with. And one for changes of the map,
+ * and for the use of a queue that this thread does not launch on, which another thread may be
+ * closing. It is taken before all locks of an XQueue. Launches look up without it.
  *
  * Threads: any thread of the program; the agent does not come here.
  *
@@ -56,13 +56,20 @@ struct fm_shim_place {
 };
 
 struct fm_shim_queue_ops {
-	/* Takes the place in the map of queues without an XQueue. It is no queue's entry. */
+	/* Takes the place in the map of queues without an XQueue. It is no queue's entry. NULL:
+	 * fm_shim_refused. */
 	struct fm_shim_entry *refused;
 
 	/* For fm_shim_first(). where: fills in `at`, which has the handle, for this thread; false:
-	 * the driver cannot tell. make: makes an entry with an XQueue, a key and a thread; NULL:
-	 * that is not possible. */
+	 * the driver cannot tell. init: fills in an entry of that size, which has its key and its
+	 * thread and is zero otherwise, and `config` for its XQueue: the operations, the hwqueue
+	 * (it is the entry, if nothing else is said) and in `device` the device's name; false: that
+	 * is not possible, and the hwqueue is released. make: in the place of init, makes an entry
+	 * with an XQueue, a key and a thread; NULL: that is not possible. */
 	bool (*where)(struct fm_shim_place *at);
+	size_t size;
+	bool (*init)(struct fm_shim_entry *e, const struct fm_shim_place *at,
+		struct fm_xq_config *config, char device[FM_DEVKEY_MAX]);
 	struct fm_shim_entry *(*make)(struct fm_client *c, const struct fm_shim_place *at);
 
 	/* For fm_bind(). may_bind: 0, or why the queue of this handle cannot be bound, before any
@@ -85,6 +92,7 @@ struct fm_shim_queue_ops {
 };
 
 extern struct fm_map fm_shim_map;
+extern struct fm_shim_entry fm_shim_refused;
 
 /* The keys of default queues: of a context or device, and of this thread there. Handles are
  * addresses, so these differ from them in the lowest two bits. of: a multiple of 4, not 0. */
@@ -114,6 +122,32 @@ static inline void *fm_shim_look_up(uintptr_t key)
  * and is counted as a call of that name. */
 FM_COLD struct fm_shim_entry *fm_shim_first(
 	uintptr_t handle, const void *found, bool not_now, const char *call);
+
+/* For queues of fm_shim_refused. The entry under a key; NULL: there is none. */
+static inline void *fm_shim_find(uintptr_t key)
+{
+	void *e = fm_shim_look_up(key);
+
+	return e == &fm_shim_refused ? NULL : e;
+}
+
+/* And that of a command, whose queue's key is its handle: it is made at the first one. NULL: the
+ * command bypasses us, and is counted as a call of that name. */
+static inline void *fm_shim_queue(const void *handle, const char *call)
+{
+	void *e = fm_shim_look_up((uintptr_t)handle);
+
+	if (FM_LIKELY(e && e != &fm_shim_refused))
+		return e;
+	return fm_shim_first((uintptr_t)handle, e, false, call);
+}
+
+/* What the handle was made with is known from now on; NULL: no more, since it ends. Returns what is
+ * not kept: what it was made with before, or the new one if there is no memory. From the first call
+ * on, forks are heard of: a child knows nothing of that. */
+void *fm_shim_made(const void *handle, void *with);
+/* NULL: that is not known. */
+void *fm_shim_made_with(const void *handle);
 
 /* The key of the queue with this handle, whose entry is made if it is not there yet. 0, or a
  * negative errno as in <fermata/bind.h>. There is a client. */
@@ -150,6 +184,6 @@ void fm_shim_nudge(void);
 size_t fm_shim_keep(struct fm_xq **xq, bool (*is)(const struct fm_shim_entry *e, const void *arg),
 	const void *arg);
 
-/* For fork_child of struct fm_shim_api: the child knows no queue of its parent's, and the lock is
- * free. */
+/* For fork_child of struct fm_shim_api: the child knows no queue of its parent's, no thread that
+ * ends and nothing that was made, and the locks are free. */
 void fm_shim_forget_queues(void);

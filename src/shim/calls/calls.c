@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calls.h"
 #include "base/lockorder.h"
-#include "shim/shim.h"
+#include "shim/queues.h"
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
@@ -132,7 +132,8 @@ void *fm_calls_driver(void)
 	return atomic_load_explicit(&made, memory_order_acquire) ? fm_calls.driver : NULL;
 }
 
-void fm_calls_fork_child(void)
+void fm_calls_forget(void)
 {
+	fm_shim_forget_queues();
 	made_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }

@@ -70,8 +70,9 @@ static inline void *fm_calls_get(size_t call)
 
 /* `driver`, filled at the first use. NULL: no library is loaded, or it lacks too many. */
 void *fm_calls_driver(void);
-/* For fork_child() of the shim: what another thread had half filled is filled again. */
-void fm_calls_fork_child(void);
+/* The shim's fork_child(), or a part of it, for a library that does not survive a fork: no queue is
+ * known any more (shim/queues.h), and what another thread had half filled is filled again. */
+void fm_calls_forget(void);
 
 /* The number of the call with that symbol; fm_calls.n: there is none. */
 size_t fm_calls_find(const char *symbol);

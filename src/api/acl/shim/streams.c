@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From streams to queues, and the ends of queues. */
 #include "acl.h"
-#include "shim/threads.h"
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
-
-static struct fm_acl_queue refused;
 
 /* --- sets of streams --- */
 
@@ -109,7 +106,7 @@ static void *first(aclrtStream stream, const char *call)
 {
 	void *found = fm_shim_look_up(key_of(stream));
 
-	if (found && found != &refused)
+	if (found && found != &fm_shim_refused)
 		return found;
 	if (has(&of_models, (uintptr_t)stream))
 		return NULL;
@@ -203,29 +200,18 @@ static bool name_device(struct fm_acl_queue *q, char *key, size_t size)
 	return known;
 }
 
-static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
+static bool init(struct fm_shim_entry *e, const struct fm_shim_place *at,
+	struct fm_xq_config *config, char device[FM_DEVKEY_MAX])
 {
-	struct fm_acl_queue *q = calloc(1, sizeof(*q));
-	char key[FM_DEVKEY_MAX];
-	const struct fm_xq_config config = {.group = at->group,
-		.device = key,
-		.ops = at->thread ? &fm_hw_acl_thread : &fm_hw_acl,
-		.hwq = q,
-		.in_order = true};
+	struct fm_acl_queue *q = fm_acl_queue_of(e);
 
-	if (!q)
-		return NULL;
+	config->ops = at->thread ? &fm_hw_acl_thread : &fm_hw_acl;
 	q->acl = fm_acl_driver();
 	q->context = (aclrtContext)at->of;
 	q->stream = (aclrtStream)at->handle;
-	q->key = at->key;
-	q->thread = at->thread;
 	atomic_init(&q->users, 1);
 	fm_acl_queue_init(q);
-	if (name_device(q, key, sizeof(key)) && !fm_xq_create(&q->xq, c, &config))
-		return &q->entry;
-	free(q);
-	return NULL;
+	return name_device(q, device, FM_DEVKEY_MAX);
 }
 
 static struct fm_acl_mark mark_of(struct fm_acl_queue *q)
@@ -439,9 +425,7 @@ void fm_acl_capture_ended(aclrtStream stream, aclError rc)
 /* The library does not survive a fork. */
 static void fork_child(void)
 {
-	fm_shim_forget_queues();
-	fm_shim_threads_fork_child();
-	fm_calls_fork_child();
+	fm_calls_forget();
 	fm_acl_captures_clear();
 	clear(&origins);
 	clear(&of_models);
@@ -457,9 +441,9 @@ static int may_bind(uintptr_t handle)
 }
 
 static const struct fm_shim_queue_ops queues = {
-	.refused = &refused.entry,
 	.where = where,
-	.make = make,
+	.size = sizeof(struct fm_acl_queue),
+	.init = init,
 	.may_bind = may_bind,
 	.closing = fm_acl_queue_ends,
 	.let_go = let_go,

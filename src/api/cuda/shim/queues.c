@@ -92,7 +92,6 @@ static void forget_all(void)
 	fm_cuda_driver_fork_child(); /* first: others may look for the driver */
 	fm_cuda_code_fork_child();
 	fm_shim_forget_queues();
-	fm_shim_threads_fork_child();
 	fm_cuda_contexts_fork_child();
 	fm_cu_fork_child();
 	fm_cuda_events_clear();

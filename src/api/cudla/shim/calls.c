@@ -45,7 +45,7 @@ static bool has_work(const struct submission *s)
 
 static cudlaStatus standalone(struct submission *s, const char *call)
 {
-	struct fm_cudla_queue *q = has_work(s) ? fm_cudla_queue(s->device, call) : NULL;
+	struct fm_shim_entry *q = has_work(s) ? fm_shim_queue(s->device, call) : NULL;
 	cudlaStatus rc;
 	uint64_t mark;
 

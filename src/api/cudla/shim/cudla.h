@@ -8,8 +8,7 @@
  * Owns: an XQueue for each standalone handle that tasks were submitted to; mode and device of each
  * handle.
  *
- * Locks: that of the engine's map (shim/queues.h); made.lock in devices.c, over changes of what was
- * made.
+ * Locks: those of the engine (shim/queues.h).
  *
  * Threads: the program's; the agent.
  */
@@ -24,13 +23,6 @@
 
 /* --- devices.c --- */
 
-struct fm_cudla_queue {
-	FM_SHIM_ENTRY;
-};
-
 bool fm_cudla_is_standalone(cudlaDevHandle device);
-/* The queue of a standalone handle, made at the first task. NULL: the call is not scheduled, and is
- * counted. */
-struct fm_cudla_queue *fm_cudla_queue(cudlaDevHandle device, const char *call);
 void fm_cudla_made(cudlaDevHandle device, uint64_t number, uint32_t flags);
 void fm_cudla_ends(cudlaDevHandle device);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From streams to queues, and the ends of queues. */
 #include "hip.h"
-#include "shim/threads.h"
 #include <errno.h>
 #include <stdlib.h>
 
 /* Their addresses stand for the devices. */
 static const _Alignas(16) char devices[FM_HIP_DEVICES][16];
-
-static struct fm_hip_queue refused;
 
 static const void *current(void)
 {
@@ -35,16 +32,14 @@ uintptr_t fm_hip_key(hipStream_t stream)
 
 struct fm_hip_queue *fm_hip_find(hipStream_t stream)
 {
-	struct fm_hip_queue *q = fm_shim_look_up(fm_hip_key(stream));
-
-	return q == &refused ? NULL : q;
+	return fm_shim_find(fm_hip_key(stream));
 }
 
 struct fm_hip_queue *fm_hip_queue(hipStream_t stream, const char *call)
 {
-	struct fm_hip_queue *q = fm_shim_look_up(fm_hip_key(stream));
+	void *q = fm_shim_look_up(fm_hip_key(stream));
 
-	if (FM_LIKELY(q && q != &refused))
+	if (FM_LIKELY(q && q != &fm_shim_refused))
 		return q;
 	/* A thread that captures may not make the calls that a new queue needs, so the queue is
 	 * made later. */
@@ -72,30 +67,21 @@ static bool where(struct fm_shim_place *at)
 	return at->of && at->key;
 }
 
-static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
+static bool init(struct fm_shim_entry *e, const struct fm_shim_place *at,
+	struct fm_xq_config *config, char device[FM_DEVKEY_MAX])
 {
-	struct fm_hip_queue *q = calloc(1, sizeof(*q));
-	char key[FM_DEVKEY_MAX];
-	const struct fm_xq_config config = {
-		.group = at->group, .device = key, .ops = &fm_hw_hip, .hwq = q, .in_order = true};
+	struct fm_hip_queue *q = fm_container(e, struct fm_hip_queue, entry);
 
-	if (!q)
-		return NULL;
+	config->ops = &fm_hw_hip;
 	q->hip = fm_hip_driver();
 	q->stream = (hipStream_t)at->handle;
 	/* NULL works everywhere, also with a runtime that does not know the other name. */
 	if (q->stream == FM_HIP_STREAM_LEGACY)
 		q->stream = NULL;
 	q->device = (int)(((const char *)at->of - devices[0]) / (ptrdiff_t)sizeof(devices[0]));
-	q->key = at->key;
-	q->thread = at->thread;
 	fm_hip_queue_init(q);
-	fm_hip_device_key(q->hip, q->device, key, sizeof(key));
-	if (!fm_xq_create(&q->xq, c, &config))
-		return &q->entry;
-	fm_hip_word_put(q->word);
-	free(q);
-	return NULL;
+	fm_hip_device_key(q->hip, q->device, device, FM_DEVKEY_MAX);
+	return true;
 }
 
 void fm_hip_finished(struct fm_hip_queue *q, const struct fm_hip_mark *m, uint64_t since)
@@ -177,11 +163,9 @@ static void thread_ends(bool may_call)
 /* The runtime does not survive a fork. */
 static void fork_child(void)
 {
-	fm_shim_forget_queues();
-	fm_shim_threads_fork_child();
 	fm_hip_captures_clear();
 	fm_hip_gates_fork_child();
-	fm_calls_fork_child();
+	fm_calls_forget();
 }
 
 static int may_bind(uintptr_t handle)
@@ -194,9 +178,9 @@ static int may_bind(uintptr_t handle)
 }
 
 static const struct fm_shim_queue_ops queues = {
-	.refused = &refused.entry,
 	.where = where,
-	.make = make,
+	.size = sizeof(struct fm_hip_queue),
+	.init = init,
 	.may_bind = may_bind,
 };
 

@@ -19,7 +19,7 @@ static inline uint64_t key_of(enum fm_calls_id id, uint64_t backend, uintptr_t w
 
 static struct fm_vpi_queue *begin(VPIStream stream, uint64_t key, const char *call)
 {
-	struct fm_vpi_queue *q = inside++ ? NULL : fm_vpi_queue(stream, call);
+	struct fm_vpi_queue *q = inside++ ? NULL : fm_shim_queue(stream, call);
 
 	if (q)
 		fm_xq_begin(q->xq, key, true);
@@ -57,7 +57,7 @@ static VPIStatus finished_some(VPIStatus rc)
 }
 
 #define WAIT_STREAM(symbol, params, stream)                        \
-	struct fm_vpi_queue *q = fm_vpi_find(stream);              \
+	struct fm_vpi_queue *q = fm_shim_find((uintptr_t)stream);  \
 	uint64_t mark = q ? fm_xq_mark(q->xq) : 0, now = fm_now(); \
 	VPIStatus rc;                                              \
                                                                    \

@@ -5,16 +5,10 @@
 #include "board/board.h"
 #include "vpi.h"
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
-static struct fm_vpi_queue refused;
-
-/* By stream: its context, or `shared`. */
-static struct {
-	pthread_mutex_t lock; /* over changes */
-	struct fm_handles in;
-} made = {.lock = PTHREAD_MUTEX_INITIALIZER};
-FM_LOCK_RANK(made.lock, VPI_MADE);
+/* In the place of its context, of a stream that was made in the shared one. */
 static char shared;
 
 /* --- operations --- */
@@ -156,41 +150,20 @@ static const struct fm_hw_ops ops = {
 
 /* --- queues --- */
 
-struct fm_vpi_queue *fm_vpi_find(VPIStream stream)
-{
-	struct fm_vpi_queue *q = fm_shim_look_up((uintptr_t)stream);
-
-	return q == &refused ? NULL : q;
-}
-
-struct fm_vpi_queue *fm_vpi_queue(VPIStream stream, const char *call)
-{
-	struct fm_vpi_queue *q = fm_shim_look_up((uintptr_t)stream);
-
-	if (FM_LIKELY(q && q != &refused))
-		return q;
-	return (struct fm_vpi_queue *)fm_shim_first((uintptr_t)stream, q, false, call);
-}
-
 static bool where(struct fm_shim_place *at)
 {
 	at->key = at->handle;
-	at->of = fm_handles_find(&made.in, at->handle);
+	at->of = fm_shim_made_with((void *)at->handle);
 	return at->of && fm_vpi_driver();
 }
 
-static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
+static bool init(struct fm_shim_entry *e, const struct fm_shim_place *at,
+	struct fm_xq_config *config, char device[FM_DEVKEY_MAX])
 {
-	struct fm_vpi_queue *q = calloc(1, sizeof(*q));
-	const struct fm_xq_config config = {.group = at->group,
-		.device = FM_VPI_DEVICE,
-		.ops = &ops,
-		.hwq = q,
-		.in_order = true};
+	struct fm_vpi_queue *q = fm_container(e, struct fm_vpi_queue, entry);
 
-	if (!q)
-		return NULL;
-	q->key = at->key;
+	config->ops = &ops;
+	snprintf(device, FM_DEVKEY_MAX, "%s", FM_VPI_DEVICE);
 	q->vpi = fm_vpi_driver();
 	q->stream = (VPIStream)at->handle;
 	q->context = at->of == &shared ? NULL : (VPIContext)(uintptr_t)at->of;
@@ -198,10 +171,7 @@ static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_plac
 	pthread_mutex_init(&q->lock, NULL);
 	fm_lock_rank(&q->lock, VPI_QUEUE);
 	fm_watch_init(&q->watch, &watch_ops);
-	if (!fm_xq_create(&q->xq, c, &config))
-		return &q->entry;
-	unref(q);
-	return NULL;
+	return true;
 }
 
 /* The stream is about to end, which waits for all that it has; so do we, since an event that is
@@ -228,16 +198,6 @@ static void closing(struct fm_shim_entry *e, bool wait)
 
 /* --- lives --- */
 
-static void set_context(VPIStream stream, void *context)
-{
-	pthread_mutex_lock(&made.lock);
-	if (context)
-		fm_handles_set(&made.in, (uintptr_t)stream, context);
-	else
-		fm_handles_erase(&made.in, (uintptr_t)stream, NULL);
-	pthread_mutex_unlock(&made.lock);
-}
-
 void fm_vpi_stream_made(VPIStream stream)
 {
 	const struct fm_vpi_driver *vpi = fm_client_switched_off() ? NULL : fm_vpi_driver();
@@ -245,15 +205,14 @@ void fm_vpi_stream_made(VPIStream stream)
 
 	if (!vpi || vpi->context_current(&context))
 		return;
-	fm_shim_hear_forks();
-	set_context(stream, context ? (void *)context : &shared);
+	fm_shim_made(stream, context ? (void *)context : &shared);
 }
 
 void fm_vpi_stream_ends(VPIStream stream)
 {
 	if (fm_shim_has_client())
 		fm_shim_close((uintptr_t)stream, false);
-	set_context(stream, NULL);
+	fm_shim_made(stream, NULL);
 }
 
 static bool of_context(struct fm_shim_entry *e, const void *context)
@@ -268,25 +227,15 @@ void fm_vpi_context_ends(VPIContext context)
 		fm_shim_close_if(of_context, context, 0);
 }
 
-/* The library does not survive a fork. */
-static void fork_child(void)
-{
-	fm_shim_forget_queues();
-	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	atomic_store(&made.in.table, NULL);
-	made.in.live = 0;
-	fm_calls_fork_child();
-}
-
 static const struct fm_shim_queue_ops queues = {
-	.refused = &refused.entry,
 	.where = where,
-	.make = make,
+	.size = sizeof(struct fm_vpi_queue),
+	.init = init,
 	.closing = closing,
 };
 
 const struct fm_shim_api fm_shim_api = {
 	.name = "vpi",
 	.queues = &queues,
-	.fork_child = fork_child,
+	.fork_child = fm_calls_forget,
 };

@@ -8,9 +8,8 @@
  * Owns: an XQueue for each stream that algorithms were submitted to, with its events; the context
  * that each stream was made in.
  *
- * Locks: that of the engine's map (shim/queues.h); made.lock in streams.c, over changes of what was
- * made; that of each hwqueue, over its events, which is taken under an XQueue's lock and the
- * watcher's.
+ * Locks: those of the engine (shim/queues.h); that of each hwqueue, over its events, which is taken
+ * under an XQueue's lock and the watcher's.
  *
  * Threads: the program's; the agent and the watcher (api/watch.h).
  */
@@ -50,12 +49,6 @@ struct fm_vpi_queue {
 
 /* The program may ask this thread for the status of its last call: nothing of ours is called. */
 extern __thread bool fm_vpi_hushed __attribute__((tls_model("initial-exec")));
-
-/* The queue for a command, made at the first one. NULL: the call is not scheduled, and is
- * counted. */
-struct fm_vpi_queue *fm_vpi_queue(VPIStream stream, const char *call);
-/* NULL: none. */
-struct fm_vpi_queue *fm_vpi_find(VPIStream stream);
 
 /* This thread has just made it; another one may have had the handle before. */
 void fm_vpi_stream_made(VPIStream stream);

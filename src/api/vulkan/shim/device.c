@@ -6,16 +6,13 @@
 #include <string.h>
 #include <time.h>
 
-static struct fm_vk_queue refused;
 static struct fm_vk_device *devices; /* under fm_vk_lock() */
 
 /* --- queues --- */
 
 struct fm_vk_queue *fm_vk_find(VkQueue handle)
 {
-	struct fm_vk_queue *q = fm_shim_look_up((uintptr_t)handle);
-
-	return q == &refused ? NULL : q;
+	return fm_shim_find((uintptr_t)handle);
 }
 
 /* So that its entry is taken out of the map with the device, whether or not it is refused. */
@@ -50,7 +47,7 @@ struct fm_vk_queue *fm_vk_queue(VkQueue handle, struct fm_vk_device *dev, const 
 		return NULL;
 	}
 	q = fm_shim_look_up((uintptr_t)handle);
-	if (FM_LIKELY(q && q != &refused))
+	if (FM_LIKELY(q && (void *)q != &fm_shim_refused))
 		return q;
 	if (!q && (!fm_vk_is_own(dev) || !remember(dev, handle)))
 		return NULL;
@@ -109,7 +106,6 @@ static void fork_child(void)
 }
 
 static const struct fm_shim_queue_ops queues = {
-	.refused = &refused.entry,
 	.where = where,
 	.make = make,
 	.may_bind = may_bind,

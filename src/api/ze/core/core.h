@@ -32,7 +32,6 @@ struct fm_ze_made {
 	ze_device_handle_t device;
 	ze_command_queue_desc_t desc;
 	bool immediate;
-	unsigned epoch; /* of the shim: of this process, and not of its parent */
 };
 
 struct fm_ze_slot {

@@ -50,7 +50,7 @@ static ze_result_t end(struct launch *l, ze_result_t rc)
 /* A list without commands has no state that this would change. */
 static struct fm_ze_queue *stands_in_order(const void *list)
 {
-	struct fm_ze_queue *q = fm_shim_has_client() ? fm_ze_find(list) : NULL;
+	struct fm_ze_queue *q = fm_shim_has_client() ? fm_shim_find((uintptr_t)list) : NULL;
 
 	if (q)
 		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
@@ -73,7 +73,7 @@ static struct launch append(ze_command_list_handle_t list, uint64_t key, const c
 
 	if (!fm_ze_is_immediate(list) || may_be_recorded(list))
 		return l;
-	l.q = fm_ze_queue(list, call);
+	l.q = fm_shim_queue(list, call);
 	if (l.q)
 		begin(&l, key);
 	return l;
@@ -92,16 +92,16 @@ static struct launch append(ze_command_list_handle_t list, uint64_t key, const c
 	APPEND(symbol, params, list, key)
 #define RECORDED_EXECUTED(on) false
 #define RECORDED_APPENDED(on) may_be_recorded(on)
-#define ON_graph(symbol, per_thread, name, since, note, params, how, on, n, lists, key)        \
-	ze_result_t symbol CALL_PARAMS(params)                                                 \
-	{                                                                                      \
-		struct launch l = {.q = RECORDED_##how(on) ? NULL : fm_ze_queue(on, #symbol)}; \
-                                                                                               \
-		if (FM_LIKELY(l.q)) {                                                          \
-			begin(&l, key);                                                        \
-			fm_ze_stands(l.q, n, lists);                                           \
-		}                                                                              \
-		return end(&l, NEXT(symbol, params));                                          \
+#define ON_graph(symbol, per_thread, name, since, note, params, how, on, n, lists, key)          \
+	ze_result_t symbol CALL_PARAMS(params)                                                   \
+	{                                                                                        \
+		struct launch l = {.q = RECORDED_##how(on) ? NULL : fm_shim_queue(on, #symbol)}; \
+                                                                                                 \
+		if (FM_LIKELY(l.q)) {                                                            \
+			begin(&l, key);                                                          \
+			fm_ze_stands(l.q, n, lists);                                             \
+		}                                                                                \
+		return end(&l, NEXT(symbol, params));                                            \
 	}
 #include "api/ze/calls.def"
 
@@ -158,7 +158,7 @@ struct wait {
 
 static struct wait wait_begin(const void *handle)
 {
-	struct wait w = {.q = fm_shim_has_client() ? fm_ze_find(handle) : NULL};
+	struct wait w = {.q = fm_shim_has_client() ? fm_shim_find((uintptr_t)handle) : NULL};
 
 	if (!w.q)
 		return w;
@@ -232,23 +232,23 @@ static bool wish(ze_command_queue_desc_t *mine, const ze_command_queue_desc_t *d
 
 #define MAKES_QUEUE false
 #define MAKES_LIST  true
-#define ON_make(symbol, per_thread, name, since, note, params, what, handle)                    \
-	ze_result_t symbol CALL_PARAMS(params)                                                  \
-	{                                                                                       \
-		const ze_command_queue_desc_t *given = desc;                                    \
-		ze_command_queue_desc_t mine;                                                   \
-		ze_result_t rc;                                                                 \
-                                                                                                \
-		desc = wish(&mine, desc) ? &mine : given;                                       \
-		rc = NEXT(symbol, params);                                                      \
-		if (rc != FM_ZE_SUCCESS && desc != given) {                                     \
-			desc = given;                                                           \
-			rc = NEXT(symbol, params);                                              \
-		}                                                                               \
-		if (rc == FM_ZE_SUCCESS && desc && handle)                                      \
-			fm_ze_made(*handle,                                                     \
-				&(struct fm_ze_made){context, device, *desc, MAKES_##what, 0}); \
-		return rc;                                                                      \
+#define ON_make(symbol, per_thread, name, since, note, params, what, handle)                 \
+	ze_result_t symbol CALL_PARAMS(params)                                               \
+	{                                                                                    \
+		const ze_command_queue_desc_t *given = desc;                                 \
+		ze_command_queue_desc_t mine;                                                \
+		ze_result_t rc;                                                              \
+                                                                                             \
+		desc = wish(&mine, desc) ? &mine : given;                                    \
+		rc = NEXT(symbol, params);                                                   \
+		if (rc != FM_ZE_SUCCESS && desc != given) {                                  \
+			desc = given;                                                        \
+			rc = NEXT(symbol, params);                                           \
+		}                                                                            \
+		if (rc == FM_ZE_SUCCESS && desc && handle)                                   \
+			fm_ze_made(*handle,                                                  \
+				&(struct fm_ze_made){context, device, *desc, MAKES_##what}); \
+		return rc;                                                                   \
 	}
 #include "api/ze/calls.def"
 

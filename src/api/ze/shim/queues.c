@@ -6,15 +6,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-static struct fm_ze_queue refused;
-/* A forked child does not know what its parent has made. */
-static _Atomic unsigned epoch;
-
-/* By handle: what queues and immediate lists were made with, and where other lists were executed
- * when a gate was closed. */
+/* By handle: where lists were executed when a gate was closed. */
 static struct {
 	pthread_mutex_t lock; /* over changes */
-	struct fm_handles of, stands;
+	struct fm_handles stands;
 	struct fm_list living; /* queues of ours, also ended ones that something still uses */
 } made = {.lock = PTHREAD_MUTEX_INITIALIZER, .living = {&made.living, &made.living}};
 FM_LOCK_RANK(made.lock, ZE_MADE);
@@ -24,28 +19,21 @@ struct place {
 	uint64_t number;
 };
 
-static const struct fm_ze_made *made_with(const void *handle)
-{
-	const struct fm_ze_made *m = fm_handles_find(&made.of, (uintptr_t)handle);
-
-	return m && m->epoch == atomic_load_explicit(&epoch, memory_order_relaxed) ? m : NULL;
-}
-
 bool fm_ze_is_immediate(ze_command_list_handle_t list)
 {
-	const struct fm_ze_made *m = made_with(list);
+	const struct fm_ze_made *m = fm_shim_made_with(list);
 
 	return m && m->immediate;
 }
 
-static void forget(struct fm_handles *h, const void *handle)
+static void forget_place(const void *list)
 {
 	void *was;
 
 	pthread_mutex_lock(&made.lock);
-	was = fm_handles_find(h, (uintptr_t)handle);
+	was = fm_handles_find(&made.stands, (uintptr_t)list);
 	if (was)
-		fm_handles_erase(h, (uintptr_t)handle, was);
+		fm_handles_erase(&made.stands, (uintptr_t)list, was);
 	pthread_mutex_unlock(&made.lock);
 	free(was);
 }
@@ -56,38 +44,16 @@ void fm_ze_made(const void *handle, const struct fm_ze_made *with)
 
 	if (fm_shim_has_client())
 		fm_shim_close((uintptr_t)handle, false);
-	forget(&made.of, handle);
-	if (!m)
-		return;
-	*m = *with;
-	m->epoch = atomic_load(&epoch);
-	pthread_mutex_lock(&made.lock);
-	if (!fm_handles_set(&made.of, (uintptr_t)handle, m))
-		free(m);
-	pthread_mutex_unlock(&made.lock);
+	if (m)
+		*m = *with;
+	free(fm_shim_made(handle, m));
 }
 
 /* --- queues --- */
 
-struct fm_ze_queue *fm_ze_find(const void *handle)
-{
-	struct fm_ze_queue *q = fm_shim_look_up((uintptr_t)handle);
-
-	return q == &refused ? NULL : q;
-}
-
-struct fm_ze_queue *fm_ze_queue(const void *handle, const char *call)
-{
-	struct fm_ze_queue *q = fm_shim_look_up((uintptr_t)handle);
-
-	if (FM_LIKELY(q && q != &refused))
-		return q;
-	return (struct fm_ze_queue *)fm_shim_first((uintptr_t)handle, q, false, call);
-}
-
 static bool where(struct fm_shim_place *at)
 {
-	const struct fm_ze_made *m = made_with((void *)at->handle);
+	const struct fm_ze_made *m = fm_shim_made_with((void *)at->handle);
 
 	at->key = at->handle;
 	at->of = m ? m->device : NULL;
@@ -104,33 +70,25 @@ static void free_queue(struct fm_ze_hwq *hw)
 	free(q);
 }
 
-static struct fm_shim_entry *make(struct fm_client *c, const struct fm_shim_place *at)
+static bool init(struct fm_shim_entry *e, const struct fm_shim_place *at,
+	struct fm_xq_config *config, char device[FM_DEVKEY_MAX])
 {
-	struct fm_ze_queue *q = calloc(1, sizeof(*q));
-	char key[FM_DEVKEY_MAX];
-	struct fm_xq_config config = {.group = at->group, .device = key, .in_order = true};
+	struct fm_ze_queue *q = fm_container(e, struct fm_ze_queue, entry);
+	void *handle = (void *)at->handle;
 
-	if (!q)
-		return NULL;
-	q->key = at->key;
-	fm_ze_hwq_init(&q->hw, fm_ze_driver(), made_with((void *)at->handle), (void *)at->handle,
-		free_queue);
+	fm_ze_hwq_init(&q->hw, fm_ze_driver(), fm_shim_made_with(handle), handle, free_queue);
 	pthread_mutex_lock(&made.lock);
 	fm_list_add_tail(&made.living, &q->living);
 	pthread_mutex_unlock(&made.lock);
-	config.ops = fm_ze_ops(&q->hw);
-	config.hwq = &q->hw;
-	if (fm_ze_device_key(q->hw.ze, q->hw.made.device, key, sizeof(key)) &&
-		!fm_xq_create(&q->xq, c, &config))
-		return &q->entry;
-	fm_ze_unref(&q->hw);
-	return NULL;
+	config->ops = fm_ze_ops(&q->hw);
+	config->hwq = &q->hw;
+	return fm_ze_device_key(q->hw.ze, q->hw.made.device, device, FM_DEVKEY_MAX);
 }
 
 /* Returns it with a reference; NULL: there is none. */
 static struct fm_ze_hwq *close_queue(const void *handle)
 {
-	struct fm_ze_queue *q = fm_ze_find(handle);
+	struct fm_ze_queue *q = fm_shim_find((uintptr_t)handle);
 	struct fm_ze_hwq *hw = q ? &q->hw : NULL;
 
 	if (hw)
@@ -147,7 +105,7 @@ void fm_ze_queue_ends(const void *handle)
 
 	if (hw)
 		fm_ze_unref(hw);
-	forget(&made.of, handle);
+	free(fm_shim_made(handle, NULL));
 }
 
 struct of_context {
@@ -214,7 +172,7 @@ void fm_ze_context_ends(ze_context_handle_t context)
 		if (hw)
 			fm_ze_unref(hw);
 		fm_ze_capture_ended(of.handle);
-		forget(&made.of, of.handle);
+		free(fm_shim_made(of.handle, NULL));
 		of.handle = NULL;
 	}
 	await_last(context, c, until);
@@ -233,7 +191,7 @@ void fm_ze_stands(struct fm_ze_queue *q, uint32_t n, ze_command_list_handle_t *l
 		if (!p)
 			return;
 		*p = (struct place){q->key, atomic_load(&q->hw.placed)};
-		forget(&made.stands, lists[i]);
+		forget_place(lists[i]);
 		pthread_mutex_lock(&made.lock);
 		if (!fm_handles_set(&made.stands, (uintptr_t)lists[i], p))
 			free(p);
@@ -275,25 +233,23 @@ void fm_ze_list_changes(ze_command_list_handle_t list)
 		fm_xq_unref(xq[i]);
 		fm_ze_unref(hw);
 	}
-	forget(&made.stands, list);
+	forget_place(list);
 }
 
 /* The driver does not survive a fork. */
 static void fork_child(void)
 {
-	fm_shim_forget_queues();
-	atomic_fetch_add(&epoch, 1);
 	made.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 	fm_list_init(&made.living);
 	fm_ze_captures_clear();
 	fm_ze_trials_fork_child();
-	fm_calls_fork_child();
+	fm_calls_forget();
 }
 
 static const struct fm_shim_queue_ops queues = {
-	.refused = &refused.entry,
 	.where = where,
-	.make = make,
+	.size = sizeof(struct fm_ze_queue),
+	.init = init,
 };
 
 const struct fm_shim_api fm_shim_api = {

@@ -38,12 +38,6 @@ struct fm_ze_queue {
 
 /* Is it an immediate list? */
 bool fm_ze_is_immediate(ze_command_list_handle_t list);
-/* The queue for a command, made at the first one. NULL: the call is not scheduled, and is
- * counted. */
-struct fm_ze_queue *fm_ze_queue(const void *handle, const char *call);
-/* NULL: none. */
-struct fm_ze_queue *fm_ze_find(const void *handle);
-
 /* What it was made with is known from now on; another one may have had the handle before. */
 void fm_ze_made(const void *handle, const struct fm_ze_made *made);
 /* The queue or immediate list is about to end. */
