@@ -63,8 +63,7 @@
 	X(CUDA_MAPPINGS, "vmm.lock of api/cuda/shim/managed/vmm.c")                 \
 	X(CU_ARENA, "lock of struct fm_cu_arena")                                   \
 	X(CU_SLICE, "rm.lock of api/cuda/core/timeslice.c")                         \
-	X(HIP_CAPTURE, "capture_lock of api/hip/shim/capture.c")                    \
-	X(ACL_CAPTURE, "capture_lock of api/acl/shim/queue.c")                      \
+	X(SHIM_CAPTURE, "capture_lock of shim/captures.c")                          \
 	X(HIP_TRIAL, "holds.lock of api/hip/core/gate.c")                           \
 	X(HIP_WORDS, "words.lock of api/hip/core/gate.c")                           \
 	X(ZE_GATE, "gate of struct fm_ze_hwq")                                      \

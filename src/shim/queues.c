@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "queues.h"
 #include "base/lockorder.h"
+#include "captures.h"
 #include "threads.h"
 #include <errno.h>
 #include <pthread.h>
@@ -327,4 +328,5 @@ void fm_shim_forget_queues(void)
 	atomic_store(&made.with.table, NULL);
 	made.with.live = 0;
 	fm_shim_threads_fork_child();
+	fm_shim_captures_fork_child();
 }

@@ -185,5 +185,5 @@ size_t fm_shim_keep(struct fm_xq **xq, bool (*is)(const struct fm_shim_entry *e,
 	const void *arg);
 
 /* For fork_child of struct fm_shim_api: the child knows no queue of its parent's, no thread that
- * ends and nothing that was made, and the locks are free. */
+ * ends, no capture and nothing that was made, and the locks are free. */
 void fm_shim_forget_queues(void);

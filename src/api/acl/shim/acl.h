@@ -3,12 +3,11 @@
  * AscendCL's shim and its hwqueues (level 1), within the module.
  *
  * Owns: an XQueue for each stream that the program launches on, and one for each thread that makes
- * calls without a stream, in each context; the sets of streams that are being captured, and of
- * those that are no queues.
+ * calls without a stream, in each context; the set of streams that are no queues.
  *
  * Locks: the lock of the engine's map (shim/queues.h), also to look up a queue, since another
- * thread may end the device during a call; capture_lock in queue.c, taken under an XQueue's lock
- * and held while the agent puts an event of ours into a stream.
+ * thread may end the device during a call; that of captures (shim/captures.h), held while the agent
+ * puts an event of ours into a stream.
  *
  * Threads: the program's; the agent and the watcher (api/watch.h), which call the library in the
  * queue's context.
@@ -17,6 +16,7 @@
 #include "api/acl/core/core.h"
 #include "api/acl/core/tune.h"
 #include "api/watch.h"
+#include "shim/captures.h"
 #include "shim/queues.h"
 
 #define CALLS_DEF    "api/acl/calls.def"
@@ -33,9 +33,6 @@ static inline const struct fm_acl_driver *fm_acl_driver(void)
 /* The library may call our functions as part of another call, and so may we: such a call is not
  * counted. */
 extern __thread unsigned fm_acl_inside __attribute__((tls_model("initial-exec")));
-/* This thread is about to launch on a stream that is not captured. */
-extern __thread bool fm_acl_launches __attribute__((tls_model("initial-exec")));
-
 /* --- queue.c --- */
 
 struct fm_acl_queue {
@@ -76,11 +73,6 @@ void fm_acl_queue_ends(struct fm_shim_entry *e, bool wait);
  */
 aclError fm_acl_last_error(const struct fm_acl_driver *acl);
 void fm_acl_take_own_error(const struct fm_acl_driver *acl, aclError before);
-
-/* So many streams are being captured. While none is, launches do not ask. */
-extern _Atomic unsigned fm_acl_captures;
-void fm_acl_capture_counts(void); /* one more, from now on */
-void fm_acl_captures_clear(void);
 
 /* --- streams.c --- */
 

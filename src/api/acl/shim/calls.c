@@ -4,7 +4,6 @@
 #include "keys.h"
 
 __thread unsigned fm_acl_inside;
-__thread bool fm_acl_launches;
 
 /* --- commands --- */
 
@@ -19,16 +18,16 @@ static struct launch begin(aclrtStream stream, uint64_t key, bool waits, const c
 
 	if (FM_UNLIKELY(fm_acl_inside++))
 		return l;
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_acl_captures, memory_order_relaxed)) &&
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_shim_captures, memory_order_relaxed)) &&
 		stream != FM_ACL_NO_STREAM && fm_acl_capturing(stream))
 		return l;
 	l.q = fm_acl_enter(stream, call);
 	if (FM_UNLIKELY(!l.q))
 		return l;
 	l.mark = fm_xq_mark(l.q->xq);
-	fm_acl_launches = true;
+	fm_shim_launches = true;
 	fm_xq_begin(l.q->xq, key, waits);
-	fm_acl_launches = false;
+	fm_shim_launches = false;
 	return l;
 }
 

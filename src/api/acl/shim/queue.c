@@ -2,9 +2,7 @@
 /* The operations on a queue, and the events of ours that they put into streams. */
 #include "acl.h"
 #include "base/cancel.h"
-#include "base/lockorder.h"
 #include <errno.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -107,10 +105,6 @@ static int record(struct fm_acl_queue *q, aclrtEvent *event)
 	return rc;
 }
 
-_Atomic unsigned fm_acl_captures;
-static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
-FM_LOCK_RANK(capture_lock, ACL_CAPTURE);
-
 static int put_there(struct fm_acl_queue *q, aclrtEvent *event)
 {
 	int rc;
@@ -126,14 +120,14 @@ static int put_there(struct fm_acl_queue *q, aclrtEvent *event)
  * has asked about its own stream. For others no capture is under way, and none begins meanwhile. */
 static int put_event(struct fm_acl_queue *q, aclrtEvent *event)
 {
-	int rc = -EPERM; /* that may last: its end counts as reached in time */
+	int rc;
 
-	if (fm_acl_launches)
+	if (fm_shim_launches)
 		return put_there(q, event);
-	pthread_mutex_lock(&capture_lock);
-	if (!atomic_load(&fm_acl_captures))
-		rc = put_there(q, event);
-	pthread_mutex_unlock(&capture_lock);
+	if (!fm_shim_touch())
+		return -EPERM; /* that may last: its end counts as reached in time */
+	rc = put_there(q, event);
+	fm_shim_untouch();
 	return rc;
 }
 
@@ -202,19 +196,6 @@ const struct fm_hw_ops fm_hw_acl_thread = {
 void fm_acl_queue_init(struct fm_acl_queue *q)
 {
 	fm_watch_init(&q->watch, &watch_ops);
-}
-
-void fm_acl_capture_counts(void)
-{
-	pthread_mutex_lock(&capture_lock);
-	atomic_fetch_add(&fm_acl_captures, 1);
-	pthread_mutex_unlock(&capture_lock);
-}
-
-void fm_acl_captures_clear(void)
-{
-	capture_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
-	atomic_store(&fm_acl_captures, 0);
 }
 
 static void await(const _Atomic unsigned *n, bool exits_too)

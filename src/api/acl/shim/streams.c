@@ -5,61 +5,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
-/* --- sets of streams --- */
-
-#define STREAMS 256
-
-struct streams {
-	_Atomic unsigned n;
-	_Atomic uintptr_t of[STREAMS];
-};
-
-/* Origins of captures: a capture ends only at the stream where it began. */
-static struct streams origins;
 /* Streams that belong to a model: what is put there runs when the model does. */
-static struct streams of_models;
-
-static bool exchange(struct streams *s, uintptr_t was, uintptr_t is)
-{
-	for (size_t i = 0; i < STREAMS; i++) {
-		uintptr_t there = was;
-
-		if (atomic_compare_exchange_strong(&s->of[i], &there, is))
-			return true;
-	}
-	return false;
-}
-
-static void add(struct streams *s, uintptr_t stream)
-{
-	if (exchange(s, 0, stream))
-		atomic_fetch_add(&s->n, 1);
-}
-
-static bool take(struct streams *s, uintptr_t stream)
-{
-	if (!atomic_load(&s->n) || !stream || !exchange(s, stream, 0))
-		return false;
-	atomic_fetch_sub(&s->n, 1);
-	return true;
-}
-
-static bool has(struct streams *s, uintptr_t stream)
-{
-	if (FM_LIKELY(!atomic_load_explicit(&s->n, memory_order_relaxed)))
-		return false;
-	for (size_t i = 0; i < STREAMS; i++)
-		if (atomic_load_explicit(&s->of[i], memory_order_relaxed) == stream)
-			return true;
-	return false;
-}
-
-static void clear(struct streams *s)
-{
-	for (size_t i = 0; i < STREAMS; i++)
-		atomic_store(&s->of[i], 0);
-	atomic_store(&s->n, 0);
-}
+static struct fm_shim_set of_models;
 
 /* --- keys --- */
 
@@ -108,7 +55,7 @@ static void *first(aclrtStream stream, const char *call)
 
 	if (found && found != &fm_shim_refused)
 		return found;
-	if (has(&of_models, (uintptr_t)stream))
+	if (fm_shim_set_has(&of_models, (uintptr_t)stream))
 		return NULL;
 	return fm_shim_first((uintptr_t)stream, found, false, call);
 }
@@ -300,7 +247,7 @@ void fm_acl_made(aclrtStream stream, uint32_t flags)
 	fm_acl_ends(stream);
 	if (flags & FM_ACL_STREAM_IS_NO_QUEUE) {
 		fm_shim_hear_forks();
-		add(&of_models, (uintptr_t)stream);
+		fm_shim_set_add(&of_models, (uintptr_t)stream);
 	}
 }
 
@@ -325,9 +272,8 @@ void fm_acl_ends(aclrtStream stream)
 		return;
 	if (fm_shim_has_client())
 		fm_shim_close((uintptr_t)stream, false);
-	take(&of_models, (uintptr_t)stream);
-	if (take(&origins, (uintptr_t)stream))
-		atomic_fetch_sub(&fm_acl_captures, 1);
+	fm_shim_set_take(&of_models, (uintptr_t)stream);
+	fm_shim_capture_ended((uintptr_t)stream);
 }
 
 static bool of_context(struct fm_shim_entry *e, const void *context)
@@ -402,33 +348,27 @@ void fm_acl_capture_begins(aclrtStream stream)
 {
 	if (fm_acl_driver() && !fm_acl_inside && !fm_acl_capturing(stream))
 		first(stream, "aclmdlRICaptureBegin");
-	fm_acl_capture_counts();
+	fm_shim_capture_begins();
 }
 
-/* Without room here a capture never counts as over, so launches go on asking. */
 void fm_acl_capture_begun(aclrtStream stream, aclError rc)
 {
-	if (rc)
-		atomic_fetch_sub(&fm_acl_captures, 1);
-	else
-		add(&origins, key_of(stream));
+	fm_shim_capture_begun(rc ? 0 : key_of(stream), !rc);
 }
 
 /* It may fail because there was no capture. In the wrong thread it fails, too, and then the capture
  * goes on. */
 void fm_acl_capture_ended(aclrtStream stream, aclError rc)
 {
-	if ((rc == FM_ACL_SUCCESS || !fm_acl_capturing(stream)) && take(&origins, key_of(stream)))
-		atomic_fetch_sub(&fm_acl_captures, 1);
+	if (rc == FM_ACL_SUCCESS || !fm_acl_capturing(stream))
+		fm_shim_capture_ended(key_of(stream));
 }
 
 /* The library does not survive a fork. */
 static void fork_child(void)
 {
 	fm_calls_forget();
-	fm_acl_captures_clear();
-	clear(&origins);
-	clear(&of_models);
+	fm_shim_set_clear(&of_models);
 }
 
 static int may_bind(uintptr_t handle)
@@ -437,7 +377,7 @@ static int may_bind(uintptr_t handle)
 		return -ENODEV;
 	if (!handle || (aclrtStream)handle == FM_ACL_NO_STREAM)
 		return -EINVAL;
-	return atomic_load(&fm_acl_captures) ? -EBUSY : 0;
+	return atomic_load(&fm_shim_captures) ? -EBUSY : 0;
 }
 
 static const struct fm_shim_queue_ops queues = {

@@ -3,8 +3,6 @@
 #include "hip.h"
 #include "keys.h"
 
-__thread bool fm_hip_launches;
-
 /* --- commands --- */
 
 struct launch {
@@ -20,7 +18,7 @@ static inline struct launch begin(
 
 	if (FM_UNLIKELY(fm_hip_inside++))
 		return l;
-	if (FM_UNLIKELY(atomic_load_explicit(&fm_hip_captures, memory_order_relaxed)) &&
+	if (FM_UNLIKELY(atomic_load_explicit(&fm_shim_captures, memory_order_relaxed)) &&
 		fm_hip_capturing(per_thread ? stream : given))
 		return l;
 	l.q = fm_hip_queue(stream, call);
@@ -29,9 +27,9 @@ static inline struct launch begin(
 	if (FM_UNLIKELY(fm_hip_backlog(l.q) > FM_HIP_DEEP))
 		fm_hip_await_room(l.q);
 	l.mark = fm_xq_mark(l.q->xq);
-	fm_hip_launches = true;
+	fm_shim_launches = true;
 	fm_xq_begin(l.q->xq, key, waits);
-	fm_hip_launches = false;
+	fm_shim_launches = false;
 	return l;
 }
 
@@ -232,7 +230,7 @@ static void stream_ends(hipStream_t stream)
 		return;
 	if (fm_shim_has_client())
 		fm_shim_close((uintptr_t)stream, false);
-	fm_hip_capture_ended((uintptr_t)stream);
+	fm_shim_capture_ended((uintptr_t)stream);
 }
 
 static hipError_t device_ended(hipError_t rc)
@@ -261,12 +259,12 @@ static void capture_begins(hipStream_t stream)
 {
 	if (fm_hip_driver() && !fm_hip_inside)
 		fm_hip_queue(stream, "hipStreamBeginCapture");
-	fm_hip_capture_begin();
+	fm_shim_capture_begins();
 }
 
 static hipError_t capture_begun(hipStream_t stream, hipError_t rc)
 {
-	fm_hip_capture_begun(rc ? 0 : fm_hip_key(stream), rc);
+	fm_shim_capture_begun(rc ? 0 : fm_hip_key(stream), !rc);
 	return rc;
 }
 
@@ -275,7 +273,7 @@ static hipError_t capture_begun(hipStream_t stream, hipError_t rc)
 static hipError_t capture_ended(hipStream_t stream, hipError_t rc)
 {
 	if (rc == FM_HIP_SUCCESS || !fm_hip_capturing(stream))
-		fm_hip_capture_ended(fm_hip_key(stream));
+		fm_shim_capture_ended(fm_hip_key(stream));
 	return rc;
 }
 

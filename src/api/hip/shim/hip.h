@@ -3,9 +3,8 @@
  * HIP's shim and its hwqueues (levels 1 and 2), within the module.
  *
  * Owns: an XQueue for each stream that the program launches on; a word of signal memory for each
- * stream with gates; the set of streams that are being captured.
- * Locks: the lock of the engine's map (shim/queues.h); capture_lock in capture.c, taken under an
- * XQueue's lock and held while a thread of ours touches a stream.
+ * stream with gates.
+ * Locks: those of the engine (shim/queues.h, shim/captures.h).
  * Threads: the program's; the agent and the watcher (api/watch.h), which call the runtime in the
  * relaxed mode of capture, on the queue's device.
  */
@@ -13,14 +12,12 @@
 #include "api/hip/core/core.h"
 #include "api/hip/core/tune.h"
 #include "api/watch.h"
+#include "shim/captures.h"
 #include "shim/queues.h"
 
 #define CALLS_DEF    "api/hip/calls.def"
 #define CALLS_RESULT hipError_t
 #include "shim/calls/rows.h"
-
-/* This thread is about to launch on a stream that is not captured. */
-extern __thread bool fm_hip_launches __attribute__((tls_model("initial-exec")));
 
 /* The functions that we call ourselves. NULL: no runtime is loaded, or it lacks some that even
  * level 1 needs. */
@@ -59,19 +56,6 @@ static inline uint64_t fm_hip_backlog(const struct fm_hip_queue *q)
 /* Waits before a launch into a stream with so many. */
 FM_COLD void fm_hip_await_room(struct fm_hip_queue *q);
 
-/* --- capture.c: which streams are being captured. While none is, launches do not ask. --- */
-
-extern _Atomic unsigned fm_hip_captures;
-FM_COLD bool fm_hip_capturing(hipStream_t stream); /* true also if that cannot be known */
-void fm_hip_capture_begin(void);                   /* before the runtime's call */
-void fm_hip_capture_begun(uintptr_t key, hipError_t rc);
-void fm_hip_capture_ended(uintptr_t key);
-void fm_hip_captures_clear(void);
-/* For threads that are not launching: no capture begins until fm_hip_untouch(). False: a capture is
- * under way, so a stream must not be touched. */
-bool fm_hip_touch(void);
-void fm_hip_untouch(void);
-
 /* --- streams.c --- */
 
 /* NULL means the device's stream, or the thread's own. */
@@ -86,6 +70,8 @@ static inline bool fm_hip_is_default(hipStream_t stream)
 {
 	return (uintptr_t)stream <= (uintptr_t)FM_HIP_STREAM_PER_THREAD;
 }
+
+FM_COLD bool fm_hip_capturing(hipStream_t stream); /* true also if that cannot be known */
 
 /* Its key in the map; 0: it has none now. stream: from fm_hip_stream(). */
 uintptr_t fm_hip_key(hipStream_t stream);

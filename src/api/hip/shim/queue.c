@@ -83,10 +83,10 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 
 	if (is_full(q))
 		return -EBUSY;
-	if (!is_named_here(q) || !fm_hip_touch())
+	if (!is_named_here(q) || !fm_shim_touch())
 		return -EPERM; /* that may last: its end counts as reached in time */
 	rc = record(q, &event);
-	fm_hip_untouch();
+	fm_shim_untouch();
 	if (rc)
 		return rc;
 	rc = fm_watch_event(&q->watch, event, reached, cookie);

@@ -44,7 +44,26 @@ struct fm_hip_queue *fm_hip_queue(hipStream_t stream, const char *call)
 	/* A thread that captures may not make the calls that a new queue needs, so the queue is
 	 * made later. */
 	return (struct fm_hip_queue *)fm_shim_first(
-		(uintptr_t)stream, q, atomic_load(&fm_hip_captures), call);
+		(uintptr_t)stream, q, atomic_load(&fm_shim_captures), call);
+}
+
+/* While a stream is captured, launches on it go into a graph, and are neither counted nor gated. */
+bool fm_hip_capturing(hipStream_t stream)
+{
+	const struct fm_hip_driver *hip = fm_hip_driver();
+	int status = 0;
+	hipError_t rc, before;
+
+	if (!hip || !hip->stream_capturing)
+		return false;
+	before = hip->peek_error();
+	fm_hip_inside++;
+	rc = hip->stream_capturing(stream, &status);
+	fm_hip_inside--;
+	if (!before && hip->peek_error())
+		hip->take_error();
+	/* An error means a capture that the device's stream would disturb, or an invalid stream. */
+	return rc || status;
 }
 
 static bool where(struct fm_shim_place *at)
@@ -163,7 +182,6 @@ static void thread_ends(bool may_call)
 /* The runtime does not survive a fork. */
 static void fork_child(void)
 {
-	fm_hip_captures_clear();
 	fm_hip_gates_fork_child();
 	fm_calls_forget();
 }
@@ -174,7 +192,7 @@ static int may_bind(uintptr_t handle)
 		return -ENODEV;
 	if (fm_hip_is_default((hipStream_t)handle))
 		return -EINVAL;
-	return atomic_load(&fm_hip_captures) ? -EBUSY : 0;
+	return atomic_load(&fm_shim_captures) ? -EBUSY : 0;
 }
 
 static const struct fm_shim_queue_ops queues = {

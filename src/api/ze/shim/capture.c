@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists that are recorded into graphs. What is appended to an immediate list meanwhile may become a
  * part of the graph, and is neither counted nor gated. */
+#include "shim/captures.h"
 #include "ze.h"
 
-#define RECORDED 64
-
-static _Atomic uintptr_t recorded[RECORDED];
+static struct fm_shim_set recorded;
 
 /* The hwqueue, too, must stay, since another thread may end the list. */
 static bool keep_immediate(const struct fm_shim_entry *e, const void *none)
@@ -40,33 +39,20 @@ void fm_ze_capture_begins(void)
 /* Without room here a recording never counts as over. */
 void fm_ze_capture_begun(const void *list, ze_result_t rc)
 {
-	for (size_t i = 0; !rc && i < RECORDED; i++) {
-		uintptr_t none = 0;
-
-		if (atomic_compare_exchange_strong(&recorded[i], &none, (uintptr_t)list))
-			return;
-	}
 	if (rc)
 		atomic_fetch_sub(&fm_ze_captures, 1);
+	else
+		fm_shim_set_add(&recorded, (uintptr_t)list);
 }
 
 void fm_ze_capture_ended(const void *list)
 {
-	if (FM_LIKELY(!atomic_load(&fm_ze_captures)))
-		return;
-	for (size_t i = 0; list && i < RECORDED; i++) {
-		uintptr_t it = (uintptr_t)list;
-
-		if (atomic_compare_exchange_strong(&recorded[i], &it, 0)) {
-			atomic_fetch_sub(&fm_ze_captures, 1);
-			return;
-		}
-	}
+	if (fm_shim_set_take(&recorded, (uintptr_t)list))
+		atomic_fetch_sub(&fm_ze_captures, 1);
 }
 
 void fm_ze_captures_clear(void)
 {
-	for (size_t i = 0; i < RECORDED; i++)
-		atomic_store(&recorded[i], 0);
+	fm_shim_set_clear(&recorded);
 	atomic_store(&fm_ze_captures, 0);
 }
