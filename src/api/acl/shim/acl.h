@@ -17,7 +17,7 @@
 #include "api/acl/core/tune.h"
 #include "api/watch.h"
 #include "shim/captures.h"
-#include "shim/queues.h"
+#include "shim/progress.h"
 
 #define CALLS_DEF    "api/acl/calls.def"
 #define CALLS_RESULT aclError
@@ -52,10 +52,8 @@ struct fm_acl_queue {
 	_Atomic unsigned users;
 	bool disturbed; /* under the lock of the map */
 
-	/* orders: calls of the program's that only order. ours: events. idle_at: so many of the
-	 * program's commands and orders are finished, as the library has said; ours_at: so many
-	 * events were there then. */
-	_Atomic uint64_t orders, ours, idle_at, ours_at;
+	struct fm_shim_progress progress;
+	_Atomic uint64_t ours; /* events */
 };
 
 static inline struct fm_acl_queue *fm_acl_queue_of(struct fm_shim_entry *e)
@@ -83,28 +81,16 @@ void fm_acl_leave(struct fm_acl_queue *q);
 /* One more call that only orders. A stream without commands has no state that it would change. */
 void fm_acl_order(aclrtStream stream);
 
-/* How far a queue had come before a call that waits for it. By key, because the queue may be gone
- * afterwards. */
-struct fm_acl_mark {
-	uintptr_t key; /* 0: there is none */
-	uint64_t generation, mark;
-	uint64_t all, ours; /* with what only orders; events of ours */
-};
 /* The program begins to wait for the stream. */
-struct fm_acl_mark fm_acl_waits(aclrtStream stream, uint64_t now);
+struct fm_shim_mark fm_acl_waits(aclrtStream stream, uint64_t now);
 /* The library has said that everything before the mark is finished. */
-void fm_acl_waited(const struct fm_acl_mark *m, uint64_t since);
+void fm_acl_waited(const struct fm_shim_mark *m, uint64_t since);
 /* The library has said so, and the program has put nothing there since; only we may have. */
-bool fm_acl_idle_but_for_us(const struct fm_acl_mark *m);
+bool fm_acl_idle_but_for_us(const struct fm_shim_mark *m);
 
 /* Marks of the queues of the thread's context. */
-struct fm_acl_marks {
-	size_t n;
-	uint64_t since;
-	struct fm_acl_mark of[FM_BOARD_SLOTS];
-};
-void fm_acl_marks(struct fm_acl_marks *m);
-void fm_acl_synced(const struct fm_acl_marks *m);
+void fm_acl_marks(struct fm_shim_marks *m);
+void fm_acl_synced(const struct fm_shim_marks *m);
 
 /* A stream was made, and is this new one; it ends, with this function before it does. */
 void fm_acl_made(aclrtStream stream, uint32_t flags);

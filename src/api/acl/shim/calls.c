@@ -77,7 +77,7 @@ static bool is_known(void)
 /* --- waiting --- */
 
 struct wait {
-	struct fm_acl_mark mark;
+	struct fm_shim_mark mark;
 	uint64_t since;
 };
 
@@ -128,7 +128,7 @@ static aclError query_end(struct wait w, aclError rc, int *status)
 #define WAIT_CONTEXT(symbol, params, none)       \
 	aclError symbol CALL_PARAMS(params)      \
 	{                                        \
-		struct fm_acl_marks m;           \
+		struct fm_shim_marks m;          \
 		aclError rc;                     \
                                                  \
 		fm_acl_marks(&m);                \

@@ -108,7 +108,7 @@ void fm_acl_order(aclrtStream stream)
 
 	if (!q)
 		return;
-	atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+	fm_shim_order(&q->progress);
 	fm_acl_leave(q);
 }
 
@@ -161,18 +161,15 @@ static bool init(struct fm_shim_entry *e, const struct fm_shim_place *at,
 	return name_device(q, device, FM_DEVKEY_MAX);
 }
 
-static struct fm_acl_mark mark_of(struct fm_acl_queue *q)
+static struct fm_shim_mark mark_of(struct fm_acl_queue *q)
 {
-	uint64_t mark = fm_xq_mark(q->xq);
-
-	return (struct fm_acl_mark){
-		q->key, q->generation, mark, mark + atomic_load(&q->orders), atomic_load(&q->ours)};
+	return fm_shim_mark(&q->entry, &q->progress, atomic_load(&q->ours));
 }
 
-struct fm_acl_mark fm_acl_waits(aclrtStream stream, uint64_t now)
+struct fm_shim_mark fm_acl_waits(aclrtStream stream, uint64_t now)
 {
 	struct fm_acl_queue *q = use(key_of(stream), 0);
-	struct fm_acl_mark m = {0};
+	struct fm_shim_mark m = {0};
 
 	if (!q)
 		return m;
@@ -182,36 +179,24 @@ struct fm_acl_mark fm_acl_waits(aclrtStream stream, uint64_t now)
 	return m;
 }
 
-static void finished(struct fm_acl_queue *q, const struct fm_acl_mark *m, uint64_t since)
-{
-	uint64_t seen = atomic_load(&q->idle_at);
-
-	while (seen < m->all && !atomic_compare_exchange_weak(&q->idle_at, &seen, m->all))
-		;
-	atomic_store(&q->ours_at, m->ours);
-	fm_xq_waited(q->xq, m->mark, since);
-}
-
-void fm_acl_waited(const struct fm_acl_mark *m, uint64_t since)
+void fm_acl_waited(const struct fm_shim_mark *m, uint64_t since)
 {
 	struct fm_acl_queue *q = use(m->key, m->generation);
 
 	if (!q)
 		return;
-	finished(q, m, since);
+	fm_shim_finished(&q->entry, &q->progress, m, since);
 	fm_acl_leave(q);
 }
 
-bool fm_acl_idle_but_for_us(const struct fm_acl_mark *m)
+bool fm_acl_idle_but_for_us(const struct fm_shim_mark *m)
 {
 	struct fm_acl_queue *q = use(m->key, m->generation);
-	uint64_t all;
 	bool idle;
 
 	if (!q)
 		return false;
-	all = atomic_load(&q->xq->slot->begun) + atomic_load(&q->orders);
-	idle = atomic_load(&q->idle_at) >= all && atomic_load(&q->ours) != atomic_load(&q->ours_at);
+	idle = fm_shim_idle_but_for_us(&q->entry, &q->progress, atomic_load(&q->ours));
 	fm_acl_leave(q);
 	return idle;
 }
@@ -219,7 +204,7 @@ bool fm_acl_idle_but_for_us(const struct fm_acl_mark *m)
 static bool add_mark(struct fm_shim_entry *e, void *arg)
 {
 	struct fm_acl_queue *q = fm_acl_queue_of(e);
-	struct fm_acl_marks *m = arg;
+	struct fm_shim_marks *m = arg;
 
 	/* What another thread's call without a stream does is not waited for. */
 	if (!q->thread && q->context == current() && m->n < FM_BOARD_SLOTS)
@@ -227,15 +212,14 @@ static bool add_mark(struct fm_shim_entry *e, void *arg)
 	return true;
 }
 
-void fm_acl_marks(struct fm_acl_marks *m)
+void fm_acl_marks(struct fm_shim_marks *m)
 {
 	m->n = 0;
-	m->since = fm_now();
-	if (fm_shim_has_client() && !fm_acl_inside)
-		fm_shim_each(add_mark, m);
+	if (!fm_acl_inside)
+		fm_shim_marks(m, add_mark);
 }
 
-void fm_acl_synced(const struct fm_acl_marks *m)
+void fm_acl_synced(const struct fm_shim_marks *m)
 {
 	for (size_t i = 0; i < m->n; i++)
 		fm_acl_waited(&m->of[i], m->since);

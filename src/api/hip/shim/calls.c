@@ -108,7 +108,7 @@ static void order(hipStream_t given, bool per_thread)
 	struct fm_hip_queue *q = known(given, per_thread);
 
 	if (q)
-		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+		fm_shim_order(&q->progress);
 }
 
 #define ON_order(symbol, per_thread, name, since, note, params, stream) \
@@ -153,7 +153,7 @@ static void order(hipStream_t given, bool per_thread)
 
 struct wait {
 	struct fm_hip_queue *q;
-	struct fm_hip_mark mark;
+	struct fm_shim_mark mark;
 	uint64_t since;
 };
 
@@ -173,13 +173,14 @@ static struct wait wait_begin(hipStream_t given, bool per_thread)
  * as the thread's last error. */
 static hipError_t wait_end(struct wait w, hipError_t rc)
 {
-	if (w.q && rc == FM_HIP_NOT_READY && fm_hip_idle_but_for_us(w.q)) {
+	if (w.q && rc == FM_HIP_NOT_READY &&
+		fm_shim_idle_but_for_us(&w.q->entry, &w.q->progress, atomic_load(&w.q->ours))) {
 		if (w.q->hip->peek_error() == FM_HIP_NOT_READY)
 			w.q->hip->take_error();
 		return FM_HIP_SUCCESS;
 	}
 	if (w.q && rc == FM_HIP_SUCCESS)
-		fm_hip_finished(w.q, &w.mark, w.since);
+		fm_shim_finished(&w.q->entry, &w.q->progress, &w.mark, w.since);
 	return rc;
 }
 
@@ -194,7 +195,7 @@ static hipError_t wait_end(struct wait w, hipError_t rc)
 #define WAIT_DEVICE(symbol, per_thread, params, none) \
 	hipError_t symbol CALL_PARAMS(params)         \
 	{                                             \
-		struct fm_hip_marks m;                \
+		struct fm_shim_marks m;               \
 		hipError_t rc;                        \
                                                       \
 		fm_hip_marks(&m);                     \

@@ -13,7 +13,7 @@
 #include "api/hip/core/tune.h"
 #include "api/watch.h"
 #include "shim/captures.h"
-#include "shim/queues.h"
+#include "shim/progress.h"
 
 #define CALLS_DEF    "api/hip/calls.def"
 #define CALLS_RESULT hipError_t
@@ -37,10 +37,8 @@ struct fm_hip_queue {
 	_Atomic bool thread_gone;
 	struct fm_hip_word *word; /* of its gates; NULL: level 1 */
 
-	/* orders: calls of the program's that only order. ours: trackers. idle_at: so many of the
-	 * program's commands and orders are finished, as the runtime has said; ours_at: so many
-	 * trackers were there then. */
-	_Atomic uint64_t orders, ours, idle_at, ours_at;
+	struct fm_shim_progress progress;
+	_Atomic uint64_t ours; /* trackers */
 };
 
 extern const struct fm_hw_ops fm_hw_hip;
@@ -81,31 +79,12 @@ struct fm_hip_queue *fm_hip_queue(hipStream_t stream, const char *call);
 /* NULL: none. */
 struct fm_hip_queue *fm_hip_find(hipStream_t stream);
 
-/* How far a queue had come before a call that waits for it. By key, because the queue may be gone
- * afterwards. */
-struct fm_hip_mark {
-	uintptr_t key;
-	uint64_t generation, mark;
-	uint64_t all, ours; /* with what only orders; trackers */
-};
-static inline struct fm_hip_mark fm_hip_mark(struct fm_hip_queue *q)
+static inline struct fm_shim_mark fm_hip_mark(struct fm_hip_queue *q)
 {
-	uint64_t mark = fm_xq_mark(q->xq);
-
-	return (struct fm_hip_mark){
-		q->key, q->generation, mark, mark + atomic_load(&q->orders), atomic_load(&q->ours)};
+	return fm_shim_mark(&q->entry, &q->progress, atomic_load(&q->ours));
 }
-/* The runtime has said that everything before the mark is finished. */
-void fm_hip_finished(struct fm_hip_queue *q, const struct fm_hip_mark *m, uint64_t since);
-/* The runtime has said so, and the program has put nothing there since; only we may have. */
-bool fm_hip_idle_but_for_us(struct fm_hip_queue *q);
 
 /* Marks of the queues of the current device. */
-struct fm_hip_marks {
-	size_t n;
-	uint64_t since;
-	struct fm_hip_mark of[FM_BOARD_SLOTS];
-};
-void fm_hip_marks(struct fm_hip_marks *m);
-void fm_hip_synced(const struct fm_hip_marks *m);
+void fm_hip_marks(struct fm_shim_marks *m);
+void fm_hip_synced(const struct fm_shim_marks *m);
 void fm_hip_close_device(void); /* the current one */

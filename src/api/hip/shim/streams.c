@@ -103,42 +103,22 @@ static bool init(struct fm_shim_entry *e, const struct fm_shim_place *at,
 	return true;
 }
 
-void fm_hip_finished(struct fm_hip_queue *q, const struct fm_hip_mark *m, uint64_t since)
-{
-	uint64_t seen = atomic_load(&q->idle_at);
-
-	while (seen < m->all && !atomic_compare_exchange_weak(&q->idle_at, &seen, m->all))
-		;
-	atomic_store(&q->ours_at, m->ours);
-	fm_xq_waited(q->xq, m->mark, since);
-}
-
-bool fm_hip_idle_but_for_us(struct fm_hip_queue *q)
-{
-	uint64_t all = atomic_load(&q->xq->slot->begun) + atomic_load(&q->orders);
-
-	return atomic_load(&q->idle_at) >= all && atomic_load(&q->ours) != atomic_load(&q->ours_at);
-}
-
 static bool add_mark(struct fm_shim_entry *e, void *arg)
 {
 	struct fm_hip_queue *q = fm_container(e, struct fm_hip_queue, entry);
-	struct fm_hip_marks *m = arg;
+	struct fm_shim_marks *m = arg;
 
 	if (devices[q->device] == current() && m->n < FM_BOARD_SLOTS)
 		m->of[m->n++] = fm_hip_mark(q);
 	return true;
 }
 
-void fm_hip_marks(struct fm_hip_marks *m)
+void fm_hip_marks(struct fm_shim_marks *m)
 {
-	m->n = 0;
-	m->since = fm_now();
-	if (fm_shim_has_client())
-		fm_shim_each(add_mark, m);
+	fm_shim_marks(m, add_mark);
 }
 
-void fm_hip_synced(const struct fm_hip_marks *m)
+void fm_hip_synced(const struct fm_shim_marks *m)
 {
 	struct fm_shim_entry *e;
 
@@ -146,8 +126,8 @@ void fm_hip_synced(const struct fm_hip_marks *m)
 	for (size_t i = 0; i < m->n; i++) {
 		e = fm_shim_at(m->of[i].key);
 		if (e && e->generation == m->of[i].generation)
-			fm_hip_finished(
-				fm_container(e, struct fm_hip_queue, entry), &m->of[i], m->since);
+			fm_shim_finished(e, &fm_container(e, struct fm_hip_queue, entry)->progress,
+				&m->of[i], m->since);
 	}
 	fm_shim_unlock();
 }

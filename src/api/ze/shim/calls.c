@@ -53,7 +53,7 @@ static struct fm_ze_queue *stands_in_order(const void *list)
 	struct fm_ze_queue *q = fm_shim_has_client() ? fm_shim_find((uintptr_t)list) : NULL;
 
 	if (q)
-		atomic_fetch_add_explicit(&q->orders, 1, memory_order_relaxed);
+		fm_shim_order(&q->progress);
 	return q;
 }
 
@@ -153,7 +153,8 @@ static ze_result_t ordered(struct launch *l, ze_result_t rc)
 
 struct wait {
 	struct fm_ze_queue *q;
-	uint64_t mark, all, ours, since;
+	struct fm_shim_mark mark;
+	uint64_t since;
 };
 
 static struct wait wait_begin(const void *handle)
@@ -162,39 +163,21 @@ static struct wait wait_begin(const void *handle)
 
 	if (!w.q)
 		return w;
-	w.mark = fm_xq_mark(w.q->xq);
-	w.all = w.mark + atomic_load(&w.q->orders);
-	w.ours = atomic_load(&w.q->hw.placed);
+	w.mark = fm_shim_mark(&w.q->entry, &w.q->progress, atomic_load(&w.q->hw.placed));
 	w.since = fm_now();
 	fm_xq_waits(w.q->xq, w.since);
 	return w;
 }
 
-/* The driver has said that the program's commands are finished, and it has put nothing there since;
- * only we may have, which must be invisible to it. */
-static bool idle_but_for_us(struct fm_ze_queue *q)
-{
-	uint64_t all = atomic_load(&q->xq->slot->begun) + atomic_load(&q->orders);
-
-	return atomic_load(&q->idle_at) >= all &&
-	       atomic_load(&q->hw.placed) != atomic_load(&q->ours_at);
-}
-
 static ze_result_t wait_end(struct wait w, ze_result_t rc)
 {
-	uint64_t seen;
-
 	if (!w.q)
 		return rc;
-	if (rc == FM_ZE_NOT_READY && idle_but_for_us(w.q))
+	if (rc == FM_ZE_NOT_READY &&
+		fm_shim_idle_but_for_us(&w.q->entry, &w.q->progress, atomic_load(&w.q->hw.placed)))
 		return FM_ZE_SUCCESS;
-	if (rc != FM_ZE_SUCCESS)
-		return rc;
-	seen = atomic_load(&w.q->idle_at);
-	while (seen < w.all && !atomic_compare_exchange_weak(&w.q->idle_at, &seen, w.all))
-		;
-	atomic_store(&w.q->ours_at, w.ours);
-	fm_xq_waited(w.q->xq, w.mark, w.since);
+	if (rc == FM_ZE_SUCCESS)
+		fm_shim_finished(&w.q->entry, &w.q->progress, &w.mark, w.since);
 	return rc;
 }
 

@@ -13,7 +13,7 @@
 #pragma once
 #include "api/ze/core/core.h"
 #include "base/list.h"
-#include "shim/queues.h"
+#include "shim/progress.h"
 
 #define CALLS_DEF    "api/ze/calls.def"
 #define CALLS_RESULT ze_result_t
@@ -31,9 +31,7 @@ struct fm_ze_queue {
 	FM_SHIM_ENTRY;
 	struct fm_list living; /* under made.lock, until its last reference */
 	struct fm_ze_hwq hw;
-	/* Calls of the program's that only order. idle_at: so many commands and orders are
-	 * finished, as the driver has said; ours_at: so much of ours was there then. */
-	_Atomic uint64_t orders, idle_at, ours_at;
+	struct fm_shim_progress progress;
 };
 
 /* Is it an immediate list? */
