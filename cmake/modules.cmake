@@ -68,9 +68,12 @@ function(fm_old_libc target)
     endif()
 endfunction()
 
-# The module as a shared object: exports what src/MODULE/exports.map names and nothing else.
+# The module as a shared object: exports what the map names, by default src/MODULE/exports.map, and nothing else.
 function(fm_export target module)
     set(map ${PROJECT_SOURCE_DIR}/src/${module}/exports.map)
+    if(ARGN)
+        set(map ${ARGN})
+    endif()
     target_link_options(${target} PRIVATE -Wl,--version-script=${map} -Wl,-z,now -Wl,-z,nodelete
         -Wl,--exclude-libs,ALL $<$<C_COMPILER_ID:GNU>:-Wl,--no-undefined>)
     set_target_properties(${target} PROPERTIES LINK_DEPENDS ${map})
@@ -99,9 +102,10 @@ function(fm_shared library module)
 endfunction()
 
 # An object loaded into other people's programs: needs libc alone (-Wl,--as-needed, checked by a test). What it exports
-# besides its module's own functions is of the modules WITH.
+# besides its module's own functions is of the modules WITH. EXPORTS: the API's functions, by a pattern, and what all
+# preloaded shims export, in the place of a map of its own.
 function(fm_layer library module)
-    cmake_parse_arguments(L "" "" "WITH" ${ARGN})
+    cmake_parse_arguments(L "" "EXPORTS" "WITH" ${ARGN})
     set(objects)
     foreach(with IN LISTS L_WITH)
         string(REPLACE "/" "_" with_name "fm_${with}")
@@ -114,7 +118,22 @@ function(fm_layer library module)
     endif()
     add_library(${library} MODULE $<TARGET_OBJECTS:${name}> ${objects})
     target_link_libraries(${library} PRIVATE ${name})
-    fm_export(${library} ${module})
+    set(map)
+    if(L_EXPORTS)
+        set(map ${CMAKE_BINARY_DIR}/exports/${library}.map)
+        configure_file(${PROJECT_SOURCE_DIR}/cmake/exports.map.in ${map} @ONLY)
+    endif()
+    fm_export(${library} ${module} ${map})
     fm_old_libc(${library})
     target_link_options(${library} PRIVATE -Wl,--as-needed)
+endfunction()
+
+# The shim of an API with a table of calls, libfermata-API.so, which is preloaded.
+function(fm_preloaded_api api exports)
+    set(library fermata-${api})
+    fm_layer(${library} api/${api}/shim EXPORTS ${exports} WITH shim/calls shim/lookup bind)
+    # Its table of its own functions means these, also where the library's were loaded before.
+    target_link_options(${library} PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,lib${library}.so)
+    install(TARGETS ${library} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    fm_preload(lib${library}.so)
 endfunction()

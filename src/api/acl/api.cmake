@@ -3,8 +3,4 @@ fm_module(api/acl/core KNOWS base api) # AscendCL's types, and how devices are n
 fm_module(api/acl/shim KNOWS base board api api/acl api/acl/core xqueue local shim shim/calls shim/lookup) # `libfermata-acl.so`, preloaded: dlsym and the libraries' own names; streams of contexts, and calls without a stream
 fm_module(api/acl/tool KNOWS base json api cmd doctor api/acl/core PACKAGES ${CMAKE_DL_LIBS}) # AscendCL for the commands: the preload, doctor and its probe
 
-fm_layer(fermata-acl api/acl/shim WITH shim/calls shim/lookup bind)
-# Its table of its own functions means these, also where the libraries' were loaded before.
-target_link_options(fermata-acl PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,libfermata-acl.so)
-install(TARGETS fermata-acl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-fm_preload(libfermata-acl.so)
+fm_preloaded_api(acl "acl*")

@@ -3,8 +3,4 @@ fm_module(api/hip/core KNOWS base api) # HIP, without a program around it: gates
 fm_module(api/hip/shim KNOWS base board api api/hip api/hip/core xqueue local shim shim/calls shim/lookup) # `libfermata-hip.so`, preloaded: dlsym, hipGetProcAddress and the runtime's own names; captures; streams of devices and threads
 fm_module(api/hip/tool KNOWS base json api cmd doctor api/hip/core PACKAGES ${CMAKE_DL_LIBS}) # HIP for the commands: the preload, doctor and its probe
 
-fm_layer(fermata-hip api/hip/shim WITH shim/calls shim/lookup bind)
-# Its table of its own functions means these, also where the runtime's were loaded before.
-target_link_options(fermata-hip PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,libfermata-hip.so)
-install(TARGETS fermata-hip LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-fm_preload(libfermata-hip.so)
+fm_preloaded_api(hip "hip[A-Z]*")

@@ -3,8 +3,4 @@ fm_module(api/vpi/core KNOWS base api) # VPI's types, and the functions of its l
 fm_module(api/vpi/shim KNOWS base board api api/vpi api/vpi/core xqueue local shim shim/calls shim/lookup) # `libfermata-vpi.so`, preloaded: dlsym, streams, contexts that end
 fm_module(api/vpi/tool KNOWS base json api cmd doctor api/vpi/core PACKAGES ${CMAKE_DL_LIBS}) # VPI for the commands: the preload, doctor and its probe
 
-fm_layer(fermata-vpi api/vpi/shim WITH shim/calls shim/lookup bind)
-# Its table of its own functions means these, also where the library's were loaded before.
-target_link_options(fermata-vpi PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,libfermata-vpi.so)
-install(TARGETS fermata-vpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-fm_preload(libfermata-vpi.so)
+fm_preloaded_api(vpi "vpi[A-Z]*")

@@ -3,8 +3,4 @@ fm_module(api/ze/core KNOWS base board api) # Level Zero, without a program arou
 fm_module(api/ze/shim KNOWS base board api api/ze api/ze/core xqueue local shim shim/calls shim/lookup) # `libfermata-ze.so`, preloaded: dlsym and the loader's own names; queues and immediate lists, and lists that stand behind gates
 fm_module(api/ze/tool KNOWS base json api cmd doctor api/ze/core PACKAGES ${CMAKE_DL_LIBS}) # Level Zero for the commands: the preload, doctor and its probe
 
-fm_layer(fermata-ze api/ze/shim WITH shim/calls shim/lookup bind)
-# Its table of its own functions means these, also where the loader's were loaded before.
-target_link_options(fermata-ze PRIVATE -Wl,-Bsymbolic-functions -Wl,-soname,libfermata-ze.so)
-install(TARGETS fermata-ze LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-fm_preload(libfermata-ze.so)
+fm_preloaded_api(ze "ze[A-Z]*")
