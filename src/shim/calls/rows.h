@@ -31,3 +31,10 @@ enum fm_calls_id {
 /* Calls the library's function with the parameters of this row. */
 #define NEXT_OF(result, symbol, params) FM_CALLS_NEXT(result, CALL_##symbol, params)
 #define NEXT(symbol, params)            NEXT_OF(CALLS_RESULT, symbol, params)
+
+/* The shim's function for this row, where it is an expression with NEXT(). */
+#define CALLS_RETURN(symbol, params, ...)       \
+	CALLS_RESULT symbol CALL_PARAMS(params) \
+	{                                       \
+		return __VA_ARGS__;             \
+	}

@@ -65,13 +65,14 @@ static bool is_known(void)
 	return fm_shim_has_client() && !fm_acl_inside;
 }
 
+static void order(aclrtStream stream)
+{
+	if (is_known())
+		fm_acl_order(stream);
+}
+
 #define ON_order(symbol, per_thread, name, since, note, params, stream) \
-	aclError symbol CALL_PARAMS(params)                             \
-	{                                                               \
-		if (is_known())                                         \
-			fm_acl_order(stream);                           \
-		return NEXT(symbol, params);                            \
-	}
+	CALLS_RETURN(symbol, params, (order(stream), NEXT(symbol, params)))
 #include "api/acl/calls.def"
 
 /* --- waiting --- */
@@ -151,10 +152,7 @@ static aclError made(const aclrtStream *stream, uint32_t flags, aclError rc)
 }
 
 #define ON_make(symbol, per_thread, name, since, note, params, stream, flags) \
-	aclError symbol CALL_PARAMS(params)                                   \
-	{                                                                     \
-		return made(stream, flags, NEXT(symbol, params));             \
-	}
+	CALLS_RETURN(symbol, params, made(stream, flags, NEXT(symbol, params)))
 #include "api/acl/calls.def"
 
 #define END_STREAM(stream)   fm_acl_ends(stream)
@@ -163,11 +161,7 @@ static aclError made(const aclrtStream *stream, uint32_t flags, aclError rc)
 #define END_DEVICE(device)   fm_acl_device_ends(device)
 #define END_ALL(none)        fm_acl_all_ends()
 #define ON_end(symbol, per_thread, name, since, note, params, what, handle) \
-	aclError symbol CALL_PARAMS(params)                                 \
-	{                                                                   \
-		END_##what(handle);                                         \
-		return NEXT(symbol, params);                                \
-	}
+	CALLS_RETURN(symbol, params, (END_##what(handle), NEXT(symbol, params)))
 #include "api/acl/calls.def"
 
 /* --- captures --- */
@@ -187,8 +181,5 @@ static aclError ended(aclrtStream stream, aclError rc)
 #define CAPTURE_BEGIN(stream, call) (fm_acl_capture_begins(stream), begun(stream, call))
 #define CAPTURE_END(stream, call)   ended(stream, call)
 #define ON_capture(symbol, per_thread, name, since, note, params, which, stream) \
-	aclError symbol CALL_PARAMS(params)                                      \
-	{                                                                        \
-		return CAPTURE_##which(stream, NEXT(symbol, params));            \
-	}
+	CALLS_RETURN(symbol, params, CAPTURE_##which(stream, NEXT(symbol, params)))
 #include "api/acl/calls.def"

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds of command, for estimates. The table of calls computes them from the parameters: copies are
- * alike by powers of two of their size, kernels by function and number of blocks, operators by name
- * and by powers of two of their workspace. */
+/* Kinds of command, for estimates: kernels are alike by function and number of blocks, operators by
+ * name and by powers of two of their workspace. */
 #pragma once
 #include "api/acl/core/types.h"
-
-static inline uint64_t key_bytes(unsigned op, uint64_t bytes)
-{
-	return UINT64_C(0x20000) + op * 64u + (bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0);
-}
+#include "shim/calls/keys.h"
 
 static inline uint64_t key_op(unsigned call, uint64_t workspace)
 {
@@ -18,9 +13,7 @@ static inline uint64_t key_op(unsigned call, uint64_t workspace)
 /* what: a function, a model, the name of an operator. */
 static inline uint64_t key_of(uintptr_t what, uint64_t blocks)
 {
-	uint64_t h = (what ^ blocks * UINT64_C(0x100000001b3)) * UINT64_C(0x9e3779b97f4a7c15);
-
-	return (h ^ h >> 29) | 1u << 31;
+	return key_mix(what, blocks * UINT64_C(0x100000001b3));
 }
 
 static inline uint64_t key_kernel(const void *f, uint64_t blocks)

@@ -112,11 +112,7 @@ static void order(hipStream_t given, bool per_thread)
 }
 
 #define ON_order(symbol, per_thread, name, since, note, params, stream) \
-	hipError_t symbol CALL_PARAMS(params)                           \
-	{                                                               \
-		order(stream, per_thread);                              \
-		return NEXT(symbol, params);                            \
-	}
+	CALLS_RETURN(symbol, params, (order(stream, per_thread), NEXT(symbol, params)))
 #include "api/hip/calls.def"
 
 /* Launches on several devices by one call. One that waited for its turn would keep the devices
@@ -219,10 +215,7 @@ static hipError_t made(const hipStream_t *stream, hipError_t rc)
 }
 
 #define ON_make(symbol, per_thread, name, since, note, params, stream) \
-	hipError_t symbol CALL_PARAMS(params)                          \
-	{                                                              \
-		return made(stream, NEXT(symbol, params));             \
-	}
+	CALLS_RETURN(symbol, params, made(stream, NEXT(symbol, params)))
 #include "api/hip/calls.def"
 
 static void stream_ends(hipStream_t stream)
@@ -247,10 +240,7 @@ static hipError_t device_ended(hipError_t rc)
 #define END_STREAM(stream, call) (stream_ends(stream), call)
 #define END_DEVICE(none, call)   device_ended((fm_hip_close_device(), call))
 #define ON_end(symbol, per_thread, name, since, note, params, what, handle) \
-	hipError_t symbol CALL_PARAMS(params)                               \
-	{                                                                   \
-		return END_##what(handle, NEXT(symbol, params));            \
-	}
+	CALLS_RETURN(symbol, params, END_##what(handle, NEXT(symbol, params)))
 #include "api/hip/calls.def"
 
 /* --- captures --- */

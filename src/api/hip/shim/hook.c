@@ -45,11 +45,8 @@ static hipError_t given(hipError_t rc, const char *name, void **fn, uint64_t fla
 
 #define OWN_MULTI(...) /* calls.c has these two */
 #define OWN_CONFIGURE(...)
-#define OWN_LOOKUP(symbol, per_thread, params)                                   \
-	hipError_t symbol CALL_PARAMS(params)                                    \
-	{                                                                        \
-		return given(NEXT(symbol, params), name, fn, flags, per_thread); \
-	}
+#define OWN_LOOKUP(symbol, per_thread, params) \
+	CALLS_RETURN(symbol, params, given(NEXT(symbol, params), name, fn, flags, per_thread))
 #define ON_own(symbol, per_thread, name_, since, note, params, how) \
 	OWN_##how(symbol, per_thread, params)
 #include "api/hip/calls.def"

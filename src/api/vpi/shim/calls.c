@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The functions that programs call, by kinds of the table. */
+#include "shim/calls/keys.h"
 #include "vpi.h"
 
 __thread bool fm_vpi_hushed;
@@ -7,15 +8,6 @@ __thread bool fm_vpi_hushed;
 static __thread unsigned inside __attribute__((tls_model("initial-exec")));
 
 /* --- commands --- */
-
-/* For estimates: algorithms cost alike by backend and payload, which is made for a size of images.
- */
-static inline uint64_t key_of(enum fm_calls_id id, uint64_t backend, uintptr_t what)
-{
-	uint64_t h = (what ^ backend << 48 ^ id) * UINT64_C(0x9e3779b97f4a7c15);
-
-	return (h ^ h >> 29) | 1u << 31;
-}
 
 static struct fm_vpi_queue *begin(VPIStream stream, uint64_t key, const char *call)
 {
@@ -37,13 +29,15 @@ static VPIStatus end(struct fm_vpi_queue *q, VPIStatus rc)
 	return rc;
 }
 
-#define ON_work(symbol, per_thread, name, since, note, params, to, on, what) \
-	VPIStatus symbol CALL_PARAMS(params)                                 \
-	{                                                                    \
-		uint64_t key = key_of(CALL_##symbol, on, (uintptr_t)(what)); \
-		struct fm_vpi_queue *q = begin(to, key, #symbol);            \
-                                                                             \
-		return end(q, NEXT(symbol, params));                         \
+/* For estimates: algorithms cost alike by backend and payload, which is made for a size of images.
+ */
+#define ON_work(symbol, per_thread, name, since, note, params, to, on, what)                     \
+	VPIStatus symbol CALL_PARAMS(params)                                                     \
+	{                                                                                        \
+		uint64_t key = key_mix((uintptr_t)(what), (uint64_t)(on) << 48 ^ CALL_##symbol); \
+		struct fm_vpi_queue *q = begin(to, key, #symbol);                                \
+                                                                                                 \
+		return end(q, NEXT(symbol, params));                                             \
 	}
 #include "api/vpi/calls.def"
 
@@ -85,10 +79,7 @@ static VPIStatus made(const VPIStream *stream, VPIStatus rc)
 }
 
 #define ON_make(symbol, per_thread, name, since, note, params, stream) \
-	VPIStatus symbol CALL_PARAMS(params)                           \
-	{                                                              \
-		return made(stream, NEXT(symbol, params));             \
-	}
+	CALLS_RETURN(symbol, params, made(stream, NEXT(symbol, params)))
 #include "api/vpi/calls.def"
 
 #define END_STREAM(stream)   fm_vpi_stream_ends(stream)

@@ -249,9 +249,5 @@ static void list_changes(ze_command_list_handle_t list, bool destroyed)
 #define END_RESET(list)      list_changes(list, false)
 #define END_CONTEXT(context) fm_ze_context_ends(context)
 #define ON_end(symbol, per_thread, name, since, note, params, what, handle) \
-	ze_result_t symbol CALL_PARAMS(params)                              \
-	{                                                                   \
-		END_##what(handle);                                         \
-		return NEXT(symbol, params);                                \
-	}
+	CALLS_RETURN(symbol, params, (END_##what(handle), NEXT(symbol, params)))
 #include "api/ze/calls.def"

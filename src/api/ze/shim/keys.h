@@ -1,20 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kinds of command, for estimates. The table of calls computes them from the parameters: copies are
- * alike by powers of two of their size, kernels by kernel and number of groups, lists by their
+/* Kinds of command, for estimates: kernels are alike by kernel and number of groups, lists by their
  * handles. */
 #pragma once
 #include "api/ze/core/types.h"
-
-static inline uint64_t key_bytes(unsigned op, size_t bytes)
-{
-	return UINT64_C(0x30000) + op * 64u + (bytes ? 63u - (unsigned)__builtin_clzll(bytes) : 0);
-}
-
-static inline uint64_t key_mix(uint64_t h, uint64_t word)
-{
-	h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-	return (h ^ h >> 29) | 1u << 31;
-}
+#include "shim/calls/keys.h"
 
 static inline uint64_t key_kernel(ze_kernel_handle_t kernel, const ze_group_count_t *groups)
 {
