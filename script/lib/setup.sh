@@ -14,7 +14,7 @@ BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libsystemd-dev libini
 TEST_PACKAGES=(git clang clang-format libclang-rt-dev llvm oclgrind shellcheck man-db valgrind python3 python3-pyopencl
     python3-numpy clinfo clpeak hashcat ffmpeg libze-dev clblast-tests mesa-vulkan-drivers vulkan-validationlayers systemd prometheus tmux
     gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross qemu-user
-    musl-tools libc6-i386)
+    musl-tools libc6-i386 libclang-cpp15 libclc-15 libdrm-nouveau2 libllvm15 libllvmspirvlib15 libsensors5)
 
 say() {
     printf '%s\n' "$*" >&2
@@ -96,6 +96,26 @@ install_what_goes() {
         done
     fi
     ((${#can[@]} == 0)) || install_missing "${can[@]}"
+}
+
+# unpack_package NAME FOLDER: what a package holds, in a folder and not in the system: a driver that all programs would see
+# otherwise. 1, with the reason on stdout: it cannot be had.
+unpack_package() {
+    local name=$1 folder=$2 new
+    [[ ! -d $folder ]] || return 0
+    if ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
+        echo "$name is not unpacked: this is not a Debian system"
+        return 1
+    fi
+    mkdir -p "$(dirname "$folder")"
+    new=$(mktemp -d "$folder.XXXXXX")
+    if (cd "$new" && apt-get -qq download "$name" && dpkg -x ./*.deb tree) >&2; then
+        mv -T "$new/tree" "$folder"
+    else
+        echo "$name is not unpacked: apt-get download $name, or dpkg -x, fails"
+    fi
+    rm -rf "$new"
+    [[ -d $folder ]]
 }
 
 # build PRESET [TARGET...]: configure and build; quiet unless it fails.

@@ -4,6 +4,7 @@
 was skipped is listed with its reason."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,8 @@ APT = """#!/bin/bash
 case " $* " in
 *" -s "*) [[ " $* " != *" cross "* ]] || echo "Remv multilib [1.0]"; exit 0 ;;
 *" update "*) exit 0 ;;
+*" download broken "*) touch broken_1.deb; exit 100 ;;
+*" download "*) touch "${*: -1}_1.deb"; exit 0 ;;
 *" --no-remove "*) [[ " $* " != *" cross "* ]] || exit 100 ;;
 esac
 for word; do [[ $word == -* || $word == install ]] || echo "$word" >>"$NOTES"; done
@@ -28,10 +31,16 @@ exec "$@"
 """
 
 
+DPKG = """#!/bin/bash
+[[ $1 == -x && -f $2 && $2 != *torn* ]] || exit 2
+mkdir -p "$3/usr/lib" && touch "$3/usr/lib/it"
+"""
+
+
 def setup(stack, command):
     """A command of script/lib/setup.sh there: its run, and what was installed."""
     dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
-    for name, text in (("apt-get", APT), ("sudo", SUDO), ("dpkg-query", "#!/bin/sh\ntest $4 = there && echo installed\n")):
+    for name, text in (("apt-get", APT), ("sudo", SUDO), ("dpkg", DPKG), ("dpkg-query", "#!/bin/sh\ntest $4 = there && echo installed\n")):
         with open(os.path.join(dir_, name), "w", encoding="ascii") as f:
             f.write(text)
         os.chmod(os.path.join(dir_, name), 0o755)
@@ -61,6 +70,20 @@ def no_package_is_removed(stack):
     check(r.returncode == 0 and not installed, f"{r} {installed}")
 
 
+def what_is_unpacked_is_not_installed(stack):
+    """A driver for one test is in a folder of the build, whole or not at all."""
+    folder = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-")), "tests", "driver")
+    for name in ("broken", "torn"):
+        r, installed = setup(stack, f'unpack_package {name} "{folder}" || echo "not there"')
+        check(r.returncode == 0 and not installed, f"{r} {installed}")
+        check(re.fullmatch(f"{name} is not unpacked: .*\nnot there\n", r.stdout), r.stdout)
+        check(not os.listdir(os.path.dirname(folder)), os.listdir(os.path.dirname(folder)))
+    for name in ("driver", "broken"):  # the second time it is there
+        r, installed = setup(stack, f'unpack_package {name} "{folder}"')
+        check(r.returncode == 0 and not installed and not r.stdout, f"{r} {installed}")
+        check(os.path.exists(os.path.join(folder, "usr", "lib", "it")) and os.listdir(os.path.dirname(folder)) == ["driver"], f"{r}")
+
+
 def skips_have_reasons(stack):
     cases = (("a", "run", "", "ok       one (0.1 s)\nskipped  two: it needs a GPU\n"), ("b", "notrun", "SKIP_RETURN_CODE=77", "no docker\n"),
              ("c", "notrun", "SKIP_RETURN_CODE=77", "skipped  all: valgrind is not installed\n"), ("d", "run", "", "skipped: zsh completion\n"),
@@ -83,4 +106,4 @@ def skips_have_reasons(stack):
 
 
 if __name__ == "__main__":
-    main(no_package_is_removed, skips_have_reasons)
+    main(no_package_is_removed, what_is_unpacked_is_not_installed, skips_have_reasons)
