@@ -8,7 +8,11 @@ preempts the others.
     fermata.bind(urgent_stream, "urgent", "high")
     fermata.bind(batch_stream, "batch", "low")
 
-The functions are those of <fermata/cuda.h> and <fermata/memory.h>, whose contracts hold. They are in the library that
+Queues of other device APIs are bound by bind_queue():
+
+    fermata.bind_queue("opencl", queue, "urgent", "high")
+
+The functions are those of <fermata/cuda.h>, <fermata/bind.h> and <fermata/memory.h>, whose contracts hold. They are in the library that
 `fermata run` gives a program, or LD_PRELOAD; in a process without it available() is False, and the others raise OSError with
 errno ENOSYS. Whatever fails raises OSError with the errno that the header tells, and has no effect.
 
@@ -27,19 +31,23 @@ import dataclasses
 import errno
 import itertools
 import os
-from typing import Any, Callable, Iterator, NoReturn, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, NoReturn, Optional, Sequence, Union
 
 from . import _abi
 from ._abi import FOREVER, PAD_AUTO, PAD_AUTO_AT, PAD_DEVICE, Hint, Place, Priority, Use
 
-__all__ = ["PAD_AUTO", "PAD_AUTO_AT", "PAD_DEVICE", "Elastic", "Group", "Hint", "Info", "MemoryStat", "Place", "Priority", "Room", "Stream",
-           "Use", "Version", "available", "bind", "fit", "group", "hint", "init", "prune", "query", "reserve", "resume", "room", "scheduled", "stat",
-           "stream", "suspend", "unbind", "want"]
+__all__ = ["APIS", "PAD_AUTO", "PAD_AUTO_AT", "PAD_DEVICE", "Elastic", "Group", "Hint", "Info", "MemoryStat", "Place", "Priority", "Room",
+           "Stream", "Use", "Version", "available", "bind", "bind_queue", "bind_thread", "fit", "group", "hint", "init", "prune", "query",
+           "reserve", "resume", "room", "scheduled", "stat", "stream", "suspend", "unbind", "unbind_queue", "unbind_thread", "want"]
 __version__ = "0.1.0"
 
+APIS = ("cuda", "hip", "opencl", "vulkan", "ze", "acl", "vpi", "cudla")  # whose queues bind_queue() takes, where the process has a shim of theirs
+
 PriorityLike = Union[int, str, None]
+HintLike = Union[Hint, str, int]
 StreamCallback = Callable[[int, int], object]
 
+_NO_SHIM = "no shim of that API is here: the process runs without Fermata (start it by `fermata run`), or has not used the API yet"
 _REASONS = {
     ("fm_cuda_init", errno.EBUSY): "too late: call it before anything of CUDA is used",
     ("fm_cuda_init", errno.EINVAL): "there is no such policy, or spin is beyond 10 ms",
@@ -57,12 +65,24 @@ _REASONS = {
     ("fm_cuda_reserve", errno.EOPNOTSUPP): "the driver has no green contexts, or the current context is not the primary one",
     ("fm_cuda_reserve", errno.ENOSPC): "nothing would be left for the rest",
     ("fm_cuda_stream_create", errno.ENOENT): "there is no partition: reserve() makes one",
+    ("fm_bind", errno.EBUSY): "the stream has unfinished commands (CUDA), or a stream is being captured: synchronize it first",
+    ("fm_bind", errno.EINVAL): "this queue cannot be bound; a group's name has 1 to 63 printable characters without spaces, quotes "
+                               "and slashes",
+    ("fm_bind", errno.ENOSPC): "a process has at most 15 groups by name and 128 queues of each API",
+    ("fm_bind", errno.ERANGE): "a hint does not take this value",
+    ("fm_bind", errno.ENOSYS): _NO_SHIM,
+    ("fm_unbind", errno.ENOSYS): _NO_SHIM,
+    ("fm_unbind", errno.EBUSY): "the stream has unfinished commands (CUDA), or a stream is being captured: synchronize it first",
+    ("fm_unbind", errno.ENOENT): "the queue is in the process's own group, or is not scheduled",
+    ("fm_thread_bind", errno.EINVAL): "a group's name has 1 to 63 printable characters without spaces, quotes and slashes",
+    ("fm_thread_bind", errno.ERANGE): "a hint does not take this value",
     ("fm_memory_want", errno.ENOENT): "none of the range is memory that Fermata moves",
     ("fm_memory_want", errno.EBUSY): "it is not on the device now, and was asked to come in: say it again later",
 }
 _GENERAL = {
     errno.ENOSYS: "this process runs without Fermata: start it by `fermata run`",
-    errno.ENODEV: "Fermata is switched off, or there is no CUDA driver",
+    errno.ENODEV: "Fermata is switched off, or there is no driver",
+    errno.EOPNOTSUPP: "Fermata leaves this queue alone",
     errno.ENOENT: "the stream is not bound",
 }
 
@@ -120,8 +140,20 @@ def _ns(seconds: float, what: str) -> int:
     return round(seconds * 1e9)
 
 
+def _hint(which: HintLike, value: int) -> int:
+    """The number of a hint that may have this value."""
+    if isinstance(which, str):
+        name = which.upper().replace("-", "_")
+        if name not in Hint.__members__:
+            raise OSError(errno.EINVAL, f"there is no hint '{which}'")
+        which = Hint[name]
+    if not -(2**63) <= value < 2**63:
+        raise OSError(errno.ERANGE, f"{value} is no value of a hint")
+    return int(which)
+
+
 def available() -> bool:
-    """Whether Fermata's library is in this process."""
+    """Whether Fermata's library for CUDA is in this process. bind_queue() does not need it."""
     return _abi.find("fm_cuda_init") is not None
 
 
@@ -164,8 +196,8 @@ _current: contextvars.ContextVar[Optional[Group]] = contextvars.ContextVar("ferm
 
 @contextlib.contextmanager
 def group(name: str, priority: PriorityLike = None, *, level: int = 0) -> Iterator[Group]:
-    """Within the block, streams that are bound or made without a group's name join this group. They stay in it after the
-    block. It holds for this thread (or task of asyncio)."""
+    """Within the block, streams and queues that are bound or made without a group's name join this group. They stay in it after
+    the block. It holds for this thread (or task of asyncio). level: of CUDA streams alone."""
     _priority(priority)
     joined = Group(name, priority, level)
     token = _current.set(joined)
@@ -257,16 +289,70 @@ def unbind(of: Any) -> None:
     _drop(stream_handle)
 
 
-def hint(of: Any, which: Union[Hint, str, int], value: int) -> None:
+def hint(of: Any, which: HintLike, value: int) -> None:
     """Sets a hint of the stream's group: Hint.DEADLINE or "deadline". Times are nanoseconds, memory is bytes."""
-    if isinstance(which, str):
-        name = which.upper().replace("-", "_")
-        if name not in Hint.__members__:
-            raise OSError(errno.EINVAL, f"there is no hint '{which}'")
-        which = Hint[name]
-    if not -(2**63) <= value < 2**63:
-        raise OSError(errno.ERANGE, f"{value} is no value of a hint")
-    _must("fm_cuda_hint", _handle(of), int(which), value)
+    number = _hint(which, value)
+    _must("fm_cuda_hint", _handle(of), number, value)
+
+
+# --- queues of any API ---
+
+
+def _queue(api: str, of: Any) -> tuple[bytes, int]:
+    """The API's name and the driver's own handle; PyOpenCL's queues have it as int_ptr."""
+    handle = getattr(of, "int_ptr", None)
+    handle = handle if isinstance(handle, int) else _handle(of)
+    if not 0 < handle < 2**64:
+        raise OSError(errno.EINVAL, f"{handle} is no queue")
+    return _text(api, "an API's name") or b"", handle
+
+
+def _queue_binding(name: Optional[str], priority: PriorityLike, hints: Optional[Mapping[HintLike, int]]) -> _abi.QueueBinding:
+    joined, values = _current.get(), []
+    if name is None and joined is not None:
+        name = joined.name
+        priority = joined.priority if priority is None else priority
+    if priority is not None:
+        values.append((int(Hint.PRIORITY), _priority(priority)))
+    values += [(_hint(which, value), value) for which, value in (hints or {}).items()]
+    array = (_abi.QueueHint * len(values))(*[_abi.QueueHint(which, value) for which, value in values])
+    return _abi.QueueBinding(ctypes.sizeof(_abi.QueueBinding), _text(name, "a group's name"), array, len(values))
+
+
+def bind_queue(api: str, queue: Any, name: Optional[str] = None, priority: PriorityLike = None, *,
+               hints: Optional[Mapping[HintLike, int]] = None) -> None:
+    """Binds a queue of a device API (fm_bind) to a group; None: that of the group() block, or the process's own. api: one of APIS.
+    queue: the driver's own handle as a number, or an object that has it, such as pyopencl.CommandQueue. priority, hints: what the
+    group gets with this call, {"deadline": 5_000_000}; others stay as they are."""
+    of, handle = _queue(api, queue)
+    _must("fm_bind", of, handle, ctypes.byref(_queue_binding(name, priority, hints)))
+
+
+def unbind_queue(api: str, queue: Any) -> None:
+    """Returns a queue to the process's own group (fm_unbind)."""
+    of, handle = _queue(api, queue)
+    _must("fm_unbind", of, handle)
+
+
+def _bind_thread(binding: Any) -> bool:
+    if _abi.find("fm_thread_bind") is None:
+        _fail("fm_thread_bind", errno.ENOSYS)
+    rc = _abi.call("fm_thread_bind", binding)
+    if rc not in (0, -errno.ENOSYS):
+        _fail("fm_thread_bind", -rc)
+    return rc == 0
+
+
+def bind_thread(name: Optional[str] = None, priority: PriorityLike = None, *, hints: Optional[Mapping[HintLike, int]] = None) -> bool:
+    """Binds what this thread begins from now on (fm_thread_bind): a queue of any API that comes to the scheduler in this thread joins
+    the group, whatever library makes it. Until it is bound otherwise, or unbind_thread(). False: no shim of any API is in this
+    process yet; those that come later heed it."""
+    return _bind_thread(ctypes.byref(_queue_binding(name, priority, hints)))
+
+
+def unbind_thread() -> None:
+    """What this thread begins is not bound any more. Queues that are there stay in their groups."""
+    _bind_thread(None)
 
 
 def suspend(of: Any, *, wait: bool = False, timeout: Optional[float] = None) -> None:

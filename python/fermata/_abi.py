@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The structures, constants and functions of <fermata/cuda.h>, <fermata/hint.h> and <fermata/memory.h>. A test compares them with
-the headers. And where the libraries are."""
+"""The structures, constants and functions of <fermata/cuda.h>, <fermata/bind.h>, <fermata/hint.h> and <fermata/memory.h>. A test
+compares them with the headers. And where the libraries are."""
 from __future__ import annotations
 
 import ctypes
 import enum
 import errno
 import os
+import re
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint, c_uint32, c_uint64, c_void_p
 from typing import Any, Optional
 
@@ -89,6 +90,18 @@ class Binding(ctypes.Structure):
                 ("resumed", Callback), ("ctx", c_void_p), ("pad", c_int32)]
 
 
+class QueueHint(ctypes.Structure):
+    """struct fm_binding_hint"""
+
+    _fields_ = [("hint", c_int), ("value", c_int64)]
+
+
+class QueueBinding(ctypes.Structure):
+    """struct fm_binding"""
+
+    _fields_ = [("size", c_size_t), ("group", c_char_p), ("hints", POINTER(QueueHint)), ("hint_count", c_size_t)]
+
+
 class Info(ctypes.Structure):
     """struct fm_cuda_info"""
 
@@ -136,6 +149,9 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "fm_cuda_elastic_create": (c_int, [POINTER(c_void_p), c_uint64, POINTER(Binding)]),
     "fm_cuda_elastic_stream": (c_int, [c_void_p, POINTER(c_void_p)]),
     "fm_cuda_elastic_destroy": (c_int, [c_void_p]),
+    "fm_bind": (c_int, [c_char_p, c_void_p, POINTER(QueueBinding)]),
+    "fm_unbind": (c_int, [c_char_p, c_void_p]),
+    "fm_thread_bind": (c_int, [POINTER(QueueBinding)]),
     "fm_memory_want": (c_int, [c_void_p, c_size_t, c_int]),
     "fm_memory_stat": (c_int, [c_void_p, c_size_t, POINTER(MemoryStat)]),
 }
@@ -150,32 +166,46 @@ def _typed(library: ctypes.CDLL, name: str) -> Optional[Any]:
     return function
 
 
-def _beside_the_shim() -> Optional[str]:
-    """libfermata.so of the installation, or the build, that the shim is of."""
+def _is_shim(path: str) -> bool:
+    return bool(re.fullmatch(r"libfermata-\w+\.so", os.path.basename(path)))
+
+
+def _shims() -> list[str]:
+    """The shims that this process has; loaders of APIs open some of them for themselves."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            path = line.rstrip("\n").partition("/")[2]
-            if os.path.basename(path) == "libfermata-cuda.so":
-                return os.path.join("/" + os.path.dirname(path), "libfermata.so.0")
-    return None
+        paths = ("/" + line.rstrip("\n").partition("/")[2] for line in maps)
+        return list(dict.fromkeys(p for p in paths if _is_shim(p)))
 
 
-def _in_libfermata(name: str) -> Optional[Any]:
-    for path in ("libfermata.so.0", _beside_the_shim()):
+def _libfermata(shims: list[str], mode: int) -> Optional[ctypes.CDLL]:
+    """That of the installation, or the build, that the shims are of; or that of the system."""
+    for path in [os.path.join(os.path.dirname(shim), "libfermata.so.0") for shim in shims[:1]] + ["libfermata.so.0"]:
         try:
-            return _typed(ctypes.CDLL(path), name) if path else None
+            return ctypes.CDLL(path, mode)
         except OSError:
             continue
     return None
 
 
+def _to_bind() -> Optional[ctypes.CDLL]:
+    """libfermata for <fermata/bind.h>, whose registry all shims use that come later; one that is here has its own, which libfermata
+    takes once everybody can see it."""
+    here = _shims()
+    for shim in here:
+        ctypes.CDLL(shim, ctypes.RTLD_GLOBAL)
+    to_come = [p for p in os.environ.get("OPENCL_LAYERS", "").split(":") if _is_shim(p)]
+    return _libfermata(here + to_come, ctypes.RTLD_GLOBAL) if here or to_come else None
+
+
 def find(name: str) -> Optional[Any]:
     """A function of the shim that this process runs with, or of libfermata; None: there is none."""
-    if name not in _found:
-        function = _typed(ctypes.CDLL(None), name)
+    if _found.get(name) is None:
+        function, library = _typed(ctypes.CDLL(None), name), None
         if function is None and name.startswith("fm_memory_") and find("fm_cuda_init") is not None:
-            function = _in_libfermata(name)
-        _found[name] = function
+            library = _libfermata(_shims(), ctypes.DEFAULT_MODE)
+        elif function is None and not name.startswith(("fm_memory_", "fm_cuda_")):
+            library = _to_bind()
+        _found[name] = function if library is None else _typed(library, name)
     return _found[name]
 
 
@@ -183,3 +213,6 @@ def call(name: str, *arguments: Any) -> int:
     """What it returns: 0, or a negative errno, which is -ENOSYS where it is not there."""
     function = find(name)
     return -errno.ENOSYS if function is None else int(function(*arguments))
+
+
+find("fm_bind")  # before shims that loaders of APIs open for themselves

@@ -660,6 +660,26 @@ static bool obey(void)
 	return true;
 }
 
+/* Loaded as a library (bind_python.py): another queue of that API, which has had a command. */
+__attribute__((visibility("default"))) void *any_queue(const char *name);
+void *any_queue(const char *name)
+{
+	struct api *a = need(name);
+
+	if (!a->first)
+		a->open();
+	add(a);
+	return used[n_used - 1].queue;
+}
+
+/* A command to each queue, which it waits for. */
+__attribute__((visibility("default"))) void any_round(void);
+void any_round(void)
+{
+	for (size_t i = 0; i < n_used; i++)
+		used[i].api->work(used[i].queue);
+}
+
 int main(int argc, char **argv)
 {
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -678,8 +698,7 @@ int main(int argc, char **argv)
 	}
 	puts("ready");
 	do {
-		for (size_t i = 0; i < n_used; i++)
-			used[i].api->work(used[i].queue);
+		any_round();
 		printf("at %u\n", ++rounds);
 		usleep(1000); /* what reads it is not drowned */
 	} while (poll(&in, 1, 0) <= 0 || obey());

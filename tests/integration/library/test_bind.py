@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, main, need_cuda_shim, program, runtime
+from harness import BUILD, SANITIZE, Fermata, Program, Skip, Worker, check, cuda_env, eventually, main, need_cuda_shim, program, runtime
 
 FAKES = os.path.join(BUILD, "tests", "fakes")
 LAVAPIPE = [f for f in glob.glob("/usr/share/vulkan/icd.d/*.json") if "lvp" in f]
@@ -247,5 +247,97 @@ def without_fermata(stack):
     p.finish()
 
 
+# --- the module of Python ---
+
+IN_PYTHON = [sys.executable, os.path.join(os.path.dirname(os.path.abspath(__file__)), "bind_python.py"), os.path.join(BUILD, "tests", "libany_queues.so")]
+
+
+def python(f, case, *apis):
+    return f.program([*IN_PYTHON, case, *apis], cls=Program)
+
+
+def ends(p):
+    p.line("done")
+    check(p.wait() == 0, f"it ended with status {p.p.returncode}")
+
+
+def own(f, p):
+    """The process's own group, whose name is the program's: that of Python."""
+    return next(g["name"] for g in f.ps()["groups"] if g["name"].endswith(f"-{p.pid}"))
+
+
+def python_binds(stack):
+    binds_in_python(world(stack), there())
+
+
+def binds_in_python(f, apis):
+    p = python(f, "binds", *apis)
+    for step, group, hint in (("bound", "{}-urgent", 64), ("together", "team", 0), ("joined", "joined", 9), ("unbound", None, 0)):
+        p.line(step)
+        settles(f, p, [(api, group.format(api) if group else own(f, p)) for api in apis])
+        if step == "bound":
+            got = hints(f, f"{apis[-1]}-urgent")
+            check((got["priority"], got["weight"], got["deadline_ms"]) == (hint, 7, 5), f"hints: {got}")
+        elif group:
+            check(hints(f, group)["priority"] == hint, f"{step}: {hints(f, group)}")
+        p.tell("go on")
+    ends(p)
+
+
+def python_threads(stack):
+    threads_in_python(world(stack), there())
+
+
+def threads_in_python(f, apis):
+    p = python(f, "threads", *apis)
+    early = [(api, "early") for api in apis]
+    p.line("early")
+    settles(f, p, early)
+    check(hints(f, "early")["priority"] == 3, f"hints: {hints(f, 'early')}")
+    p.tell("go on")
+    p.line("mine")
+    mine = early + [(api, "mine") for api in apis]
+    eventually("other threads' queues are there", lambda: len(queues_of(f, p)) == 3 * len(apis))
+    settles(f, p, mine + [(api, own(f, p)) for api in apis])
+    check(hints(f, "mine")["priority"] == 5, f"hints: {hints(f, 'mine')}")
+    p.tell("go on")
+    p.line("own")
+    settles(f, p, mine + [(api, own(f, p)) for api in apis * 2])
+    p.tell("go on")
+    ends(p)
+
+
+def python_without_preloads(stack):
+    """OpenCL's and Vulkan's shims alone, which their loaders open for themselves."""
+    f = world(stack)
+    f.env = {k: v for k, v in f.env.items() if not k.startswith("FERMATA_") or k == "FERMATA_SOCKET"}
+    # With the check of locks' order libraries have more for each thread than the C library keeps room for in those that come late.
+    f.env.update(FERMATA_CUDA="0", LD_PRELOAD=runtime(), GLIBC_TUNABLES="glibc.rtld.optional_static_tls=8192")
+    apis = [api for api in there() if api in ("opencl", "vulkan")]
+    binds_in_python(f, apis)
+    threads_in_python(f, apis)
+    p = python(f, "late")
+    p.line("bound")
+    settles(f, p, [("opencl", "urgent"), ("opencl", "mine")])
+    p.tell("go on")
+    ends(p)
+
+
+def python_mistakes(stack):
+    f = world(stack)
+    p = python(f, "mistakes", "opencl")
+    p.line("bound")
+    settles(f, p, [("opencl", "g14")])
+    p.tell("go on")
+    ends(p)
+
+
+def python_without_fermata(stack):
+    f = world(stack)
+    env = {**f.env, "LD_PRELOAD": runtime()}
+    r = subprocess.run([*IN_PYTHON, "without", "opencl", "cuda"], env=env, capture_output=True, text=True, timeout=120)
+    check(r.returncode == 0 and r.stdout == "done\n", f"status {r.returncode}: {r.stdout}{r.stderr}")
+
+
 main(one_group_for_all, each_api, a_thread, a_thread_before_the_shim, groups_across_apis, daemons_come_and_go, mistakes, switched_off,
-     without_fermata)
+     without_fermata, python_binds, python_threads, python_without_preloads, python_mistakes, python_without_fermata)

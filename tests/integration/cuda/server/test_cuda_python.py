@@ -21,7 +21,8 @@ from harness import BUILD, PATIENCE, Fermata, Program, Skip, check, cuda_env, ma
 CASE = [sys.executable, os.path.join(HERE, "cuda_python.py")]
 PTX = os.path.join(HERE, "..", "cuda_kernels.ptx")
 STRUCTURES = {"fm_cuda_options": _abi.Options, "fm_cuda_binding": _abi.Binding, "fm_cuda_info": _abi.Info,
-              "fm_cuda_room": _abi.Room, "fm_cuda_version": _abi.Version, "fm_memory_stat": _abi.MemoryStat}
+              "fm_cuda_room": _abi.Room, "fm_cuda_version": _abi.Version, "fm_memory_stat": _abi.MemoryStat,
+              "fm_binding_hint": _abi.QueueHint, "fm_binding": _abi.QueueBinding}
 ENUMS = {"FM_HINT_": _abi.Hint, "FM_PRIORITY_": _abi.Priority, "FM_CUDA_": _abi.Place, "FM_MEMORY_": _abi.Use}
 
 
@@ -47,7 +48,7 @@ def members(header, struct):
 def the_headers_say_the_same(_):
     lines, wanted = [], {}
     for name, s in STRUCTURES.items():
-        header = "memory.h" if "memory" in name else "cuda.h"
+        header = "memory.h" if "memory" in name else "bind.h" if name.startswith("fm_binding") else "cuda.h"
         there, ours = members(header, name), [f[0] for f in s._fields_]
         check(there == ours, f"struct {name} has {there}, python/fermata/_abi.py {ours}")
         lines.append(f'P("{name}", sizeof(struct {name}));')
@@ -66,14 +67,15 @@ def the_headers_say_the_same(_):
     for percent in 1, 50:
         lines.append(f'P("auto {percent}", FM_PAD_AUTO_AT({percent}));')
         wanted[f"auto {percent}"] = _abi.PAD_AUTO_AT(percent)
-    said = compiled("#include <fermata/cuda.h>\n#include <fermata/memory.h>\n#include <stdio.h>\n"
+    said = compiled("#include <fermata/cuda.h>\n#include <fermata/bind.h>\n#include <fermata/memory.h>\n#include <stdio.h>\n"
                     '#define P(name, value) printf("%s=%lld\\n", name, (long long)(value))\n'
                     f"int main(void)\n{{\n{chr(10).join(lines)}\nreturn 0;\n}}\n")
     got = {k: int(v) for k, v in (line.split("=") for line in said.splitlines())}
     check(got == wanted, f"they differ in {[(k, got.get(k), wanted.get(k)) for k in {*got, *wanted} if got.get(k) != wanted.get(k)]}")
-    with open(os.path.join(SOURCE, "include", "fermata", "cuda.h"), encoding="utf-8") as f:
-        functions = set(re.findall(r"FM_CUDA_API \w+ (\w+)\(", f.read()))
-    check(functions == {n for n in _abi.FUNCTIONS if "cuda" in n}, f"cuda.h declares {functions}")
+    for header, mark, ours in (("cuda.h", "FM_CUDA_API", lambda n: "cuda" in n), ("bind.h", "FM_BIND_API", lambda n: "bind" in n and "cuda" not in n)):
+        with open(os.path.join(SOURCE, "include", "fermata", header), encoding="utf-8") as f:
+            functions = set(re.findall(mark + r" \w+ (\w+)\(", f.read()))
+        check(functions == set(filter(ours, _abi.FUNCTIONS)), f"{header} declares {functions}")
 
 
 def pip_installs_it(stack):
