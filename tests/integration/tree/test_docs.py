@@ -114,6 +114,26 @@ def anchors_hold(_):
     check(not wrong, "not defined there:\n  " + "\n  ".join(wrong))
 
 
+def wrong_numbers(index, files):
+    """Of decisions: numbers that two of them have, and rows of the index that differ from what is in the files (by name)."""
+    rows = re.findall(r"^\| (\d+) \| \[(.*)\]\(decisions/([\w-]+\.md)#([\w-]+)\)", index, re.M)
+    there = [(n, re.sub("`", "", title), name) for name, text in files.items() for n, title in re.findall(r"^## (\d+)\. (.*)$", text, re.M)]
+    numbers = [n for n, _, _ in there]
+    listed = {(n, re.sub("`", "", title), name) for n, title, name, _ in rows}
+    return ([f"{n} is used twice" for n in sorted(set(numbers)) if numbers.count(n) > 1] +
+            [f"{d} is in one place only" for d in sorted(listed ^ set(there))] +
+            [f"row {n} leads to {anchor}" for n, _, _, anchor in rows if not anchor.startswith(f"{n}-")])
+
+
+def decisions_have_numbers(_):
+    folder = os.path.join(SOURCE, "docs", "design")
+    files = {os.path.basename(p): read(p) for p in glob.glob(os.path.join(folder, "decisions", "*.md"))}
+    index = read(os.path.join(folder, "decisions.md"))
+    check(len(re.findall(r"^## \d+\.", "".join(files.values()), re.M)) > 60, "decisions are gone")
+    wrong = wrong_numbers(index, files) + [f"{name} is not named" for name in files if f"[`{name}`](decisions/{name})" not in index]
+    check(not wrong, "decisions:\n  " + "\n  ".join(wrong))
+
+
 def usage(*argv):
     return subprocess.run([FERMATA, *argv, "--help"], text=True, capture_output=True, check=True).stdout
 
@@ -154,8 +174,12 @@ def what_is_wrong_is_seen(_):
     check(expand("a/{b,c}.d") == ["a/b.d", "a/c.d"], "alternatives")
     check(defines("static int f(int a,\n\tint b)\n{\n", "f"), "a definition")
     check(not defines("int f(int a);\n", "f") and not defines("\treturn f(a) {\n", "f"), "no definition")
+    row = "| 1 | [A b](decisions/f.md#1-a-b) | `f.md` |\n"
+    check(not wrong_numbers(row, {"f.md": "## 1. A b\n"}), "a decision")
+    for index, text in ((row, ""), ("", "## 1. A b\n"), (row, "## 1. A b\n## 1. A b\n"), (row, "## 1. A c\n"), (row.replace("#1", "#2"), "## 1. A b\n")):
+        check(wrong_numbers(index, {"f.md": text}), f"of decisions: {index}{text}")
     check(PATH.findall("`docs/a.md` `docs/NAME` `make docs/x y`") == ["docs/a.md", "docs/NAME"], "paths")
 
 
 if __name__ == "__main__":
-    main(paths_exist, parts_of_paths_exist, links_lead_somewhere, anchors_hold, what_xsched_has, what_is_wrong_is_seen)
+    main(paths_exist, parts_of_paths_exist, links_lead_somewhere, anchors_hold, decisions_have_numbers, what_xsched_has, what_is_wrong_is_seen)
