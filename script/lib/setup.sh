@@ -107,8 +107,10 @@ unpack_package() {
         echo "$name is not unpacked: this is not a Debian system"
         return 1
     fi
-    mkdir -p "$(dirname "$folder")"
-    new=$(mktemp -d "$folder.XXXXXX")
+    if ! { mkdir -p "$(dirname "$folder")" && new=$(mktemp -d "$folder.XXXXXX"); }; then
+        echo "$name is not unpacked: there can be no $folder"
+        return 1
+    fi
     if (cd "$new" && apt-get -qq download "$name" && dpkg -x ./*.deb tree) >&2; then
         mv -T "$new/tree" "$folder"
     else

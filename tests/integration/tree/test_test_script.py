@@ -73,6 +73,8 @@ def no_package_is_removed(stack):
 def what_is_unpacked_is_not_installed(stack):
     """A driver for one test is in a folder of the build, whole or not at all."""
     folder = os.path.join(stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-")), "tests", "driver")
+    r, installed = setup(stack, 'unpack_package driver "/proc/none/driver" || echo "not there"; ls *.deb')
+    check(r.stdout == "driver is not unpacked: there can be no /proc/none/driver\nnot there\n", f"{r}")
     for name in ("broken", "torn"):
         r, installed = setup(stack, f'unpack_package {name} "{folder}" || echo "not there"')
         check(r.returncode == 0 and not installed, f"{r} {installed}")
