@@ -12,6 +12,11 @@ target_include_directories(cudla_worker PRIVATE ${PROJECT_SOURCE_DIR}/src ${CMAK
 target_link_libraries(cudla_worker PRIVATE -Wl,--no-as-needed fake_cudla fake_cuda ${CMAKE_DL_LIBS})
 set_target_properties(cudla_worker PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests SKIP_BUILD_RPATH ON)
 
+add_executable(cudla_ends ${CMAKE_CURRENT_SOURCE_DIR}/integration/cudla/cudla_ends.c)
+target_include_directories(cudla_ends PRIVATE ${PROJECT_SOURCE_DIR}/src ${CMAKE_CURRENT_SOURCE_DIR})
+target_link_libraries(cudla_ends PRIVATE -Wl,--no-as-needed fake_cudla fake_cuda Threads::Threads)
+set_target_properties(cudla_ends PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests SKIP_BUILD_RPATH ON)
+
 # One that looks at what it is called with.
 add_library(cudla_recorder SHARED ${CMAKE_CURRENT_SOURCE_DIR}/fakes/cudla_recorder/recorder.c)
 target_include_directories(cudla_recorder PRIVATE ${PROJECT_SOURCE_DIR}/src)

@@ -51,3 +51,7 @@ enum { CUDLA_HYBRID = 0, CUDLA_STANDALONE = 1 };
 #define CUDLA_DECLARE(symbol, params) CUDLA_EXPORT cudlaStatus symbol params;
 CUDLA_API(CUDLA_DECLARE)
 #undef CUDLA_DECLARE
+
+/* Of the fake library alone: before it does anything for a task, it calls this. Nonzero: the task
+ * is refused. NULL: it calls nothing. */
+CUDLA_EXPORT void fake_cudla_inside(int (*inside)(void));

@@ -111,7 +111,8 @@ static inline uintptr_t fm_shim_thread_key(const void *of)
 }
 
 /* Takes no lock. NULL: there is none yet. The result may be the refused one. It is valid while the
- * program itself may use the queue. */
+ * program itself may use the queue, and while the caller is in a call for it that is counted:
+ * fm_xq_begin() to fm_xq_end(), or fm_xq_use() to fm_xq_used(). */
 static inline void *fm_shim_look_up(uintptr_t key)
 {
 	return fm_map_find(&fm_shim_map, key);

@@ -95,7 +95,7 @@ static void leave_driver(struct fm_xq *q)
 int fm_xq_track(struct fm_xq *q, uint64_t index, bool learns)
 {
 	struct fm_xq_cold *x = q->cold;
-	struct fm_track *t = q->ops->track ? take_tracker(x) : NULL;
+	struct fm_track *t = q->ops->track && !q->closing ? take_tracker(x) : NULL;
 	int rc;
 
 	if (!t) {
@@ -327,6 +327,8 @@ void fm_xq_place_gate(struct fm_xq *q, bool curious, uint64_t now)
 	int rc;
 	FM_NO_CANCEL;
 
+	if (q->closing) /* the hwqueue may be gone */
+		return;
 	if (q->device_gates) {
 		fm_xq_device_place(q, curious, now);
 		return;

@@ -32,16 +32,43 @@ static void open_last_gates(struct fm_xq *q)
 		fm_xq_open_all(q);
 }
 
-/* True if a closed queue is done, what was stopped in its middle has gone on, and no callback that
- * opens gates without the lock is about to note that: the slot is another queue's soon. From then
- * on the queue is gone; `passed` keeps whether everything that it launched is known to be over.
- * Lock held. */
+/* Is a thread of the program in a call for this queue, or about to leave one? It uses the queue
+ * without a reference. The order is that of fm_xq_end_slow(), the other way round. */
+static bool is_in_call(struct fm_xq *q)
+{
+	uint64_t mark = fm_xq_mark(q);
+
+	return mark != atomic_load(&q->slot->begun) || atomic_load(&q->calls);
+}
+
+/* A closed queue that is kept by such calls only. They are looked at again and again, since nothing
+ * says that they have ended. Other programs do not wait for them for ever: while the queue may run,
+ * its work counts as finished after FM_XQ_GIVE_UP. Returns when to look again. Lock held. */
+static uint64_t await_calls(struct fm_xq *q, uint64_t now)
+{
+	struct fm_xq_cold *x = q->cold;
+
+	if (!q->closing || !is_in_call(q))
+		return FM_NEVER;
+	if (!x->calls_since || !fm_xq_may_run(q))
+		x->calls_since = now;
+	if (now - x->calls_since <= FM_XQ_GIVE_UP)
+		return now + fm_xq_look(x->calls_since, now);
+	if (!x->tracks && fm_ring_is_empty(q))
+		fm_xq_advance(q, atomic_load(&q->slot->begun), now);
+	return now + FM_XQ_CALLS_LOOK;
+}
+
+/* True if a closed queue is done, what was stopped in its middle has gone on, no thread of the
+ * program is in a call for it, and no callback that opens gates without the lock is about to note
+ * that: the slot is another queue's soon. From then on the queue is gone; `passed` keeps whether
+ * everything that it launched is known to be over. Lock held. */
 static bool finished(struct fm_xq *q)
 {
 	struct fm_xq_cold *x = q->cold;
 
 	x->gone = q->closing && fm_xq_progress(q)->told_all(q) && !atomic_load(&x->alone) &&
-		  !fm_xq_is_stopped(q);
+		  !fm_xq_is_stopped(q) && !is_in_call(q);
 	if (x->gone)
 		atomic_store(&x->passed, FM_MAX(atomic_load(&x->synced),
 						 fm_slot_progress(q->slot)) >= fm_xq_mark(q));
@@ -171,6 +198,7 @@ uint64_t fm_xq_pump(struct fm_xq *q, uint64_t now)
 	changes = fm_xq_steer(q);
 	changes = fm_xq_yield(q, true, now) || changes;
 	next = FM_MIN(next, fm_xq_yield_look(q, now));
+	next = FM_MIN(next, await_calls(q, now));
 	open_last_gates(q);
 	over = finished(q);
 	if (!over && q->closing && atomic_load(&x->alone))

@@ -126,6 +126,9 @@
  * to another thread, or is closed and makes no progress because the program has destroyed the
  * context. */
 #define FM_XQ_GIVE_UP (50 * FM_MS)
+/* [time] A closed queue with calls of the program's under way is looked at so often after that.
+ * Larger: its slot is used again later. */
+#define FM_XQ_CALLS_LOOK (100 * FM_MS)
 
 /* --- how often a queue is looked at whose end is not reported --- */
 

@@ -42,6 +42,14 @@ void fm_xq_announce(struct fm_xq *q)
 		fm_client_wake(q->client);
 }
 
+void fm_xq_end_slow(struct fm_xq *q)
+{
+	fm_xq_use(q);
+	fm_count_raise(&q->slot->passed, fm_xq_is_own(q));
+	fm_xq_announce(q);
+	fm_xq_used(q);
+}
+
 /* Other programs are to stop for the command that comes. So the scheduler is told first, and the
  * guardian puts something in front of a command that must find the whole device free. This
  * process's own threads are woken later. */

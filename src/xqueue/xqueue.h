@@ -191,6 +191,7 @@ struct fm_xq {
 	/* Of what counts as launched nobody has launched so many (count_one() in device.c): the
 	 * first is raised before they count, the second when they do. */
 	_Atomic uint64_t stand_ins_come, stand_ins;
+	_Atomic uint32_t calls; /* under way that are not launches (fm_xq_use) */
 };
 
 struct fm_xq_config {
@@ -225,6 +226,7 @@ void fm_xq_close(struct fm_xq *q);
 /* Returns the estimate to use; est is UINT64_MAX for a kind not seen before. */
 FM_COLD uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t begun_before, uint64_t est, bool waits);
 FM_COLD void fm_xq_announce(struct fm_xq *q);
+FM_COLD void fm_xq_end_slow(struct fm_xq *q);
 FM_COLD void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
 /* The program has waited for something that this queue may have finished: check soon whether the
  * queue is idle. */
@@ -406,13 +408,33 @@ static inline bool fm_xq_is_padding(const struct fm_xq *q)
 	return atomic_load_explicit(&q->slot->padding, memory_order_relaxed);
 }
 
-/* Call this after the launch, also after a failed one (a command that never reached the driver
- * counts as finished in order). */
+/*
+ * Call this after the launch, also after a failed one (a command that never reached the driver
+ * counts as finished in order). A queue that another thread closes stays while a launch has begun
+ * and not ended. So nothing of the queue is used here after it is counted: what must be announced
+ * is looked for before. Only what this thread has found itself, in fm_xq_begin(), must be seen.
+ */
 static inline void fm_xq_end(struct fm_xq *q)
 {
-	fm_count_raise(&q->slot->passed, fm_xq_is_own(q));
 	if (FM_UNLIKELY(atomic_load_explicit(&q->announce, memory_order_relaxed)))
-		fm_xq_announce(q);
+		fm_xq_end_slow(q);
+	else
+		fm_count_raise(&q->slot->passed, fm_xq_is_own(q));
+}
+
+/*
+ * Around a driver's call for the queue that is no launch and may take long, and around what comes
+ * after fm_xq_end(): a queue that another thread closes meanwhile stays until fm_xq_used(). A
+ * thread that is cancelled in such a call, or in a launch, leaves the queue's slot in use.
+ */
+static inline void fm_xq_use(struct fm_xq *q)
+{
+	atomic_fetch_add_explicit(&q->calls, 1, memory_order_relaxed);
+}
+
+static inline void fm_xq_used(struct fm_xq *q)
+{
+	atomic_fetch_sub_explicit(&q->calls, 1, memory_order_release);
 }
 
 /* Launches that the driver certainly has: what a wait that begins now will cover. */
@@ -457,6 +479,16 @@ static inline void fm_xq_waited(struct fm_xq *q, uint64_t mark, uint64_t since)
 static inline void fm_xq_synced(struct fm_xq *q, uint64_t mark)
 {
 	fm_xq_waited(q, mark, 0);
+}
+
+/* fm_xq_end() for a launch whose call has waited for it. before: of fm_xq_mark() before the call.
+ */
+static inline void fm_xq_end_synced(struct fm_xq *q, uint64_t before)
+{
+	fm_xq_use(q);
+	fm_xq_end(q);
+	fm_xq_synced(q, before + 1);
+	fm_xq_used(q);
 }
 
 /*

@@ -12,7 +12,8 @@
  * A module mixes its first byte into the words of a tensor. A fence of a signal event is a word of
  * memory here, which becomes 1.
  *
- * FAKE_CUDLA_US  each task takes so many microseconds
+ * FAKE_CUDLA_US     each task takes so many microseconds
+ * FAKE_CUDLA_KEEPS  so many calls that would destroy a handle are refused
  */
 #define CUDLA_EXPORT __attribute__((visibility("default")))
 #include "../../cudla.h"
@@ -47,6 +48,14 @@ struct cudlaDevHandle_t {
 struct cudlaModule_t {
 	uint8_t number;
 };
+
+static int (*_Atomic inside)(void);
+static _Atomic long kept;
+
+void fake_cudla_inside(int (*call)(void))
+{
+	atomic_store(&inside, call);
+}
 
 static void run(void *arg)
 {
@@ -115,8 +124,12 @@ cudlaStatus cudlaCreateDevice(uint64_t number, cudlaDevHandle *device, uint32_t 
 
 cudlaStatus cudlaDestroyDevice(cudlaDevHandle d)
 {
+	const char *keeps = getenv("FAKE_CUDLA_KEEPS");
+
 	if (!d)
 		return CUDLA_INVALID_PARAM;
+	if (keeps && atomic_fetch_add(&kept, 1) < atol(keeps))
+		return CUDLA_UNSUPPORTED;
 	if (atomic_load(&d->held)) {
 		fputs("fake cuDLA: a handle is destroyed that has tasks\n", stderr);
 		abort();
@@ -181,9 +194,12 @@ static cudlaStatus put(cudlaDevHandle d, const cudla_task *given, CUstream strea
 cudlaStatus cudlaSubmitTask(
 	cudlaDevHandle d, const cudla_task *tasks, uint32_t n, void *stream, uint32_t flags)
 {
+	int (*call)(void) = atomic_load(&inside);
 	cudlaStatus rc = CUDLA_SUCCESS;
 	int capturing = 0;
 
+	if (call && call())
+		return CUDLA_INVALID_PARAM;
 	if (!d || !tasks || (d->standalone && stream))
 		return CUDLA_INVALID_PARAM;
 	if (!d->standalone && cuStreamIsCapturing(stream, &capturing))

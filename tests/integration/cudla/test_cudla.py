@@ -135,6 +135,26 @@ def without(stack):
     same(p, native(argv), "alone")
 
 
+def ends(stack, how, **more):
+    fermata = world(stack, **more)
+    p = fermata.program([program("cudla_ends"), how])
+    p.line("ready")
+    fermata.knows(p.pid)
+    return fermata, p
+
+
+def destroyed_in_a_call(stack):
+    """A program that destroys a handle while another thread is in a call for it has made a mistake, which is not ours to make worse:
+    the handle's queue stays until the call has come back."""
+    fermata, p = ends(stack, "destroys")
+    check(len(fermata.group(p.pid)["queues"]) == 2, fermata.group(p.pid))
+    p.tell("")
+    p.line("right")
+    eventually("it is gone", lambda: len(fermata.group(p.pid)["queues"]) == 1)
+    p.tell("")
+    check(p.wait() == 0, f"status {p.p.returncode}")
+
+
 def on_request(stack):
     """A program is given the shim only if FERMATA_CUDLA asks for it."""
     fermata = world(stack, start=False)
@@ -151,4 +171,4 @@ def doctor(stack):
     check("NVIDIA DLA 1" in found and "FERMATA_CUDLA=1" in found, found)
 
 
-main(conforms, queues, urgent_first, daemon_dies, without, on_request, doctor)
+main(conforms, queues, urgent_first, daemon_dies, without, destroyed_in_a_call, on_request, doctor)

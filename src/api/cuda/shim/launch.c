@@ -113,15 +113,35 @@ static inline void launched(struct launch l, const void *what, struct fm_cuda_ke
 }
 
 /* waited: the call has waited for everything before it on the stream, and for its own command. */
+static __attribute__((noinline)) FM_HOT void end_of_way(
+	struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
+{
+	fm_xq_use(q->xq);
+	fm_xq_end(q->xq);
+	fm_cuda_way_end(q, way);
+	fm_xq_used(q->xq);
+}
+
+static __attribute__((noinline)) FM_HOT void end_waited(struct launch l)
+{
+	fm_xq_use(l.q->xq);
+	fm_xq_end(l.q->xq);
+	if (l.way)
+		fm_cuda_way_end(l.q, l.way);
+	fm_xq_synced(l.q->xq, l.mark + 1);
+	fm_xq_used(l.q->xq);
+}
+
 static inline void end(struct launch l, bool waited)
 {
 	if (FM_UNLIKELY(!l.q))
 		return;
-	fm_xq_end(l.q->xq);
-	if (FM_UNLIKELY(l.way))
-		fm_cuda_way_end(l.q, l.way);
 	if (waited)
-		fm_xq_synced(l.q->xq, l.mark + 1);
+		end_waited(l);
+	else if (FM_UNLIKELY(l.way))
+		end_of_way(l.q, l.way);
+	else
+		fm_xq_end(l.q->xq);
 }
 
 #define ON_work(symbol, per_thread, name, since, note, params, stream, key, waits, ...)   \
@@ -227,11 +247,17 @@ static FM_HOT void end_kernel(
 	launched(p->l, what, p->kernel, stream, rc);
 	if (FM_UNLIKELY(p->loads))
 		fm_cuda_load_end(p->loading, rc);
+	if (!p->guarded && !p->ordered) {
+		end(p->l, false);
+		return;
+	}
+	fm_xq_use(p->l.q->xq);
 	end(p->l, false);
 	if (p->guarded)
 		fm_cuda_guard_leave(p->l.q, rc == FM_CU_SUCCESS);
-	else if (p->ordered)
+	else
 		fm_xq_order_give(p->l.q->xq);
+	fm_xq_used(p->l.q->xq);
 }
 
 static __attribute__((noinline)) FM_HOT struct fm_xq *find_plain(

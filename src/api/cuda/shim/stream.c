@@ -21,8 +21,10 @@ static struct wait wait_begin(CUstream given, bool per_thread)
 	CUstream stream = fm_cuda_stream(given, per_thread);
 	struct wait w = {.q = fm_cuda_find_governed(stream)};
 
-	if (w.q)
+	if (w.q) {
+		fm_xq_use(w.q->xq);
 		w.mark = fm_cuda_mark(w.q);
+	}
 	fm_cuda_cover(stream);
 	if (w.q) {
 		w.mark.ours = atomic_load(&w.q->hw.ours_put);
@@ -35,8 +37,11 @@ static struct wait wait_begin(CUstream given, bool per_thread)
 
 static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
 {
-	if (w.q && rc == FM_CU_SUCCESS)
+	if (!w.q)
+		return rc;
+	if (rc == FM_CU_SUCCESS)
 		fm_cuda_finished(w.q, &w.mark, w.since);
+	fm_xq_used(w.q->xq);
 	return rc;
 }
 
@@ -46,8 +51,10 @@ static fm_cu_result wait_end(struct wait w, fm_cu_result rc)
 static fm_cu_result query_end(struct wait w, fm_cu_result rc)
 {
 	if (w.idle && rc == FM_CU_ERROR_NOT_READY &&
-		atomic_load(&w.q->hw.ours) != atomic_load(&w.q->hw.ours_at))
+		atomic_load(&w.q->hw.ours) != atomic_load(&w.q->hw.ours_at)) {
+		fm_xq_used(w.q->xq);
 		return FM_CU_SUCCESS;
+	}
 	return wait_end(w, rc);
 }
 

@@ -54,8 +54,7 @@ static cudlaStatus standalone(struct submission *s, const char *call)
 	mark = fm_xq_mark(q->xq);
 	fm_xq_begin(q->xq, kind_of(s) + 1, true);
 	rc = submit(s);
-	fm_xq_end(q->xq);
-	fm_xq_synced(q->xq, mark + 1);
+	fm_xq_end_synced(q->xq, mark);
 	return rc;
 }
 

@@ -38,9 +38,10 @@ static inline hipError_t end(struct launch l, bool waited, hipError_t rc)
 	fm_hip_inside--;
 	if (FM_UNLIKELY(!l.q))
 		return rc;
-	fm_xq_end(l.q->xq);
 	if (waited && rc == FM_HIP_SUCCESS)
-		fm_xq_synced(l.q->xq, l.mark + 1);
+		fm_xq_end_synced(l.q->xq, l.mark);
+	else
+		fm_xq_end(l.q->xq);
 	return rc;
 }
 
@@ -78,16 +79,20 @@ static hipStream_t configured(void)
 	LAUNCH(symbol, per_thread, params, stream, key, false, false)
 /* The runtime takes no waits for values into a graph, so it has no gates. It runs to its end once
  * it has begun, so long ones are counted. */
-#define ON_graph(symbol, per_thread, name, since, note, params, stream, key)       \
-	hipError_t symbol CALL_PARAMS(params)                                      \
-	{                                                                          \
-		const uint64_t kind = key;                                         \
-		struct launch l = begin(stream, per_thread, kind, false, #symbol); \
-		hipError_t rc = end(l, false, NEXT(symbol, params));               \
-                                                                                   \
-		if (l.q && rc == FM_HIP_SUCCESS && fm_xq_long(l.q->xq, kind))      \
-			fm_client_count_undivided(l.q->xq->client, #symbol);       \
-		return rc;                                                         \
+static hipError_t count_long(struct launch l, uint64_t kind, const char *call, hipError_t rc)
+{
+	if (l.q && rc == FM_HIP_SUCCESS && fm_xq_long(l.q->xq, kind))
+		fm_client_count_undivided(l.q->xq->client, call);
+	return rc;
+}
+
+#define ON_graph(symbol, per_thread, name, since, note, params, stream, key)              \
+	hipError_t symbol CALL_PARAMS(params)                                             \
+	{                                                                                 \
+		const uint64_t kind = key;                                                \
+		struct launch l = begin(stream, per_thread, kind, false, #symbol);        \
+                                                                                          \
+		return end(l, false, count_long(l, kind, #symbol, NEXT(symbol, params))); \
 	}
 #define ON_work(symbol, per_thread, name, since, note, params, stream, key, waited) \
 	LAUNCH(symbol, per_thread, params, stream, key, true, waited)
@@ -159,6 +164,7 @@ static struct wait wait_begin(hipStream_t given, bool per_thread)
 
 	if (!w.q)
 		return w;
+	fm_xq_use(w.q->xq);
 	w.mark = fm_hip_mark(w.q);
 	w.since = fm_now();
 	fm_xq_waits(w.q->xq, w.since);
@@ -169,14 +175,17 @@ static struct wait wait_begin(hipStream_t given, bool per_thread)
  * as the thread's last error. */
 static hipError_t wait_end(struct wait w, hipError_t rc)
 {
-	if (w.q && rc == FM_HIP_NOT_READY &&
+	if (!w.q)
+		return rc;
+	if (rc == FM_HIP_NOT_READY &&
 		fm_shim_idle_but_for_us(&w.q->entry, &w.q->progress, atomic_load(&w.q->ours))) {
 		if (w.q->hip->peek_error() == FM_HIP_NOT_READY)
 			w.q->hip->take_error();
-		return FM_HIP_SUCCESS;
-	}
-	if (w.q && rc == FM_HIP_SUCCESS)
+		rc = FM_HIP_SUCCESS;
+	} else if (rc == FM_HIP_SUCCESS) {
 		fm_shim_finished(&w.q->entry, &w.q->progress, &w.mark, w.since);
+	}
+	fm_xq_used(w.q->xq);
 	return rc;
 }
 

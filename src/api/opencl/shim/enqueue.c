@@ -21,17 +21,25 @@ static inline struct launch begin(cl_command_queue queue, uint64_t key, const ch
 }
 
 /* A blocking call on an in-order queue has waited for itself and for all commands before it. */
-static inline void end(struct launch l, bool waited)
+static __attribute__((noinline)) void end_waited(struct launch l)
 {
-	if (FM_UNLIKELY(!l.q))
-		return;
+	fm_xq_use(l.q->xq);
 	fm_xq_end(l.q->xq);
-	if (!waited)
-		return;
 	if (l.q->in_order)
 		fm_xq_synced(l.q->xq, l.mark + 1);
 	else
 		fm_xq_nudge(l.q->xq);
+	fm_xq_used(l.q->xq);
+}
+
+static inline void end(struct launch l, bool waited)
+{
+	if (FM_UNLIKELY(!l.q))
+		return;
+	if (waited)
+		end_waited(l);
+	else
+		fm_xq_end(l.q->xq);
 }
 
 /* Around the driver's call. */

@@ -111,16 +111,19 @@ static CL_API_ENTRY cl_int CL_API_CALL shim_clGetCommandQueueInfo(cl_command_que
 static CL_API_ENTRY cl_int CL_API_CALL shim_clFinish(cl_command_queue queue)
 {
 	struct fm_opencl_queue *q = fm_opencl_find(queue);
-	uint64_t mark = q ? fm_xq_mark(q->xq) : 0;
+	uint64_t mark;
 	cl_int rc;
 
-	if (q)
-		fm_cl_wait_begin(&q->hw);
+	if (!q)
+		return NEXT.clFinish(queue);
+	fm_xq_use(q->xq);
+	mark = fm_xq_mark(q->xq);
+	fm_cl_wait_begin(&q->hw);
 	rc = NEXT.clFinish(queue);
-	if (q)
-		fm_cl_wait_end(&q->hw);
-	if (q && rc == CL_SUCCESS)
+	fm_cl_wait_end(&q->hw);
+	if (rc == CL_SUCCESS)
 		fm_xq_synced(q->xq, mark);
+	fm_xq_used(q->xq);
 	return rc;
 }
 

@@ -56,10 +56,14 @@ static VPIStatus finished_some(VPIStatus rc)
 	VPIStatus rc;                                              \
                                                                    \
 	if (q)                                                     \
+		fm_xq_use(q->xq);                                  \
+	if (q)                                                     \
 		fm_xq_waits(q->xq, now);                           \
 	rc = NEXT(symbol, params);                                 \
 	if (q && rc == FM_VPI_SUCCESS)                             \
 		fm_xq_waited(q->xq, mark, now);                    \
+	if (q)                                                     \
+		fm_xq_used(q->xq);                                 \
 	return rc;
 #define WAIT_ANY(symbol, params, none) return finished_some(NEXT(symbol, params));
 #define ON_sync(symbol, per_thread, name, since, note, params, of, handle) \

@@ -157,6 +157,7 @@ static VkResult wait_QUEUE(VkQueue queue)
 
 	if (!q)
 		return dev->next.vkQueueWaitIdle(queue);
+	fm_xq_use(q->xq);
 	mark = fm_xq_mark(q->xq);
 	since = fm_now();
 	fm_xq_waits(q->xq, since);
@@ -165,6 +166,7 @@ static VkResult wait_QUEUE(VkQueue queue)
 	fm_queue_lock_give(&q->submit);
 	if (rc == VK_SUCCESS)
 		fm_xq_waited(q->xq, mark, since);
+	fm_xq_used(q->xq);
 	return rc;
 }
 

@@ -41,9 +41,10 @@ static ze_result_t end(struct launch *l, ze_result_t rc)
 	if (!l->q)
 		return rc;
 	unlock(l);
-	fm_xq_end(l->q->xq);
 	if (l->q->hw.made.desc.mode == FM_ZE_MODE_SYNCHRONOUS && rc == FM_ZE_SUCCESS)
-		fm_xq_synced(l->q->xq, l->mark + 1);
+		fm_xq_end_synced(l->q->xq, l->mark);
+	else
+		fm_xq_end(l->q->xq);
 	return rc;
 }
 
@@ -109,15 +110,19 @@ static struct launch order(ze_command_list_handle_t list)
 {
 	struct launch l = {.q = stands_in_order(list)};
 
-	if (l.q)
+	if (l.q) {
+		fm_xq_use(l.q->xq);
 		lock(&l);
+	}
 	return l;
 }
 
 static ze_result_t ordered(struct launch *l, ze_result_t rc)
 {
-	if (l->q)
+	if (l->q) {
 		unlock(l);
+		fm_xq_used(l->q->xq);
+	}
 	return rc;
 }
 
@@ -163,6 +168,7 @@ static struct wait wait_begin(const void *handle)
 
 	if (!w.q)
 		return w;
+	fm_xq_use(w.q->xq);
 	w.mark = fm_shim_mark(&w.q->entry, &w.q->progress, atomic_load(&w.q->hw.placed));
 	w.since = fm_now();
 	fm_xq_waits(w.q->xq, w.since);
@@ -175,9 +181,10 @@ static ze_result_t wait_end(struct wait w, ze_result_t rc)
 		return rc;
 	if (rc == FM_ZE_NOT_READY &&
 		fm_shim_idle_but_for_us(&w.q->entry, &w.q->progress, atomic_load(&w.q->hw.placed)))
-		return FM_ZE_SUCCESS;
-	if (rc == FM_ZE_SUCCESS)
+		rc = FM_ZE_SUCCESS;
+	else if (rc == FM_ZE_SUCCESS)
 		fm_shim_finished(&w.q->entry, &w.q->progress, &w.mark, w.since);
+	fm_xq_used(w.q->xq);
 	return rc;
 }
 
