@@ -155,6 +155,16 @@ def destroyed_in_a_call(stack):
     check(p.wait() == 0, f"status {p.p.returncode}")
 
 
+def not_destroyed(stack):
+    """A handle that the library does not destroy is what it was, and its tasks are counted."""
+    fermata, p = ends(stack, "keeps", FAKE_CUDLA_KEEPS="1")
+    queues = fermata.group(p.pid)["queues"]
+    check([q["device"] for q in queues] == ["NVIDIA DLA 1"], queues)
+    check(not fermata.stats()["ungoverned"], fermata.cli("ps", "--calls").stdout)
+    p.tell("")
+    check(p.wait() == 0, f"status {p.p.returncode}")
+
+
 def on_request(stack):
     """A program is given the shim only if FERMATA_CUDLA asks for it."""
     fermata = world(stack, start=False)
@@ -171,4 +181,4 @@ def doctor(stack):
     check("NVIDIA DLA 1" in found and "FERMATA_CUDLA=1" in found, found)
 
 
-main(conforms, queues, urgent_first, daemon_dies, without, destroyed_in_a_call, on_request, doctor)
+main(conforms, queues, urgent_first, daemon_dies, without, destroyed_in_a_call, not_destroyed, on_request, doctor)

@@ -83,7 +83,11 @@ static cudlaStatus standalone(struct submission *s, const char *call)
 #define ON_end(symbol, per_thread, name, since, note, params, handle) \
 	cudlaStatus symbol CALL_PARAMS(params)                        \
 	{                                                             \
-		fm_cudla_ends(handle);                                \
-		return NEXT(symbol, params);                          \
+		const uintptr_t as = fm_cudla_ends(handle);           \
+		cudlaStatus rc = NEXT(symbol, params);                \
+                                                                      \
+		if (rc != FM_CUDLA_SUCCESS)                           \
+			fm_cudla_stays(handle, as);                   \
+		return rc;                                            \
 	}
 #include "api/cudla/calls.def"

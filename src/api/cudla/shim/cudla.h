@@ -25,4 +25,7 @@
 
 bool fm_cudla_is_standalone(cudlaDevHandle device);
 void fm_cudla_made(cudlaDevHandle device, uint64_t number, uint32_t flags);
-void fm_cudla_ends(cudlaDevHandle device);
+/* The handle is about to end, and another one may have its address as soon as it has. What it was
+ * made as, for fm_cudla_stays(): the library has refused. */
+uintptr_t fm_cudla_ends(cudlaDevHandle device);
+void fm_cudla_stays(cudlaDevHandle device, uintptr_t as);

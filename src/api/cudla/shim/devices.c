@@ -68,11 +68,21 @@ void fm_cudla_made(cudlaDevHandle device, uint64_t number, uint32_t flags)
 		(void *)((uintptr_t)number << 2 | (flags == FM_CUDLA_STANDALONE ? 2 : 0) | 1));
 }
 
-void fm_cudla_ends(cudlaDevHandle device)
+uintptr_t fm_cudla_ends(cudlaDevHandle device)
 {
+	const uintptr_t as = made_as(device);
+
 	if (fm_shim_has_client())
 		fm_shim_close((uintptr_t)device, false);
 	fm_shim_made(device, NULL);
+	return as;
+}
+
+/* Its queue is made anew at the next task. */
+void fm_cudla_stays(cudlaDevHandle device, uintptr_t as)
+{
+	if (as)
+		fm_shim_made(device, (void *)as);
 }
 
 static const struct fm_shim_queue_ops queues = {
