@@ -107,24 +107,27 @@ static struct {
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(table_lock, CUDA_TABLE);
 
-/* A table that another thread had made halfway is made anew. */
 void fm_cuda_driver_fork_child(void)
 {
 	table_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
 }
 
+/* Look-ups take the dynamic linker's lock, which a thread may have that comes here: it runs a
+ * library's constructors. So nothing is looked up with a lock of ours (shim/calls). */
 static FM_COLD bool make_table(void)
 {
-	struct fm_cu_driver *t = &made.table;
+	struct fm_cu_driver t;
 
 	fm_shim_hear_forks();
+#define ENTRY(name, symbol, params) t.name = (fm_cu_result(*) params)fm_cuda_symbol(symbol);
+	FM_CU_DRIVER(ENTRY)
+#undef ENTRY
+	if (!t.ctx_get_current || !t.stream_get_ctx)
+		return atomic_load(&made.ready);
 	pthread_mutex_lock(&table_lock);
 	if (!atomic_load(&made.ready)) {
-#define ENTRY(name, symbol, params) t->name = (fm_cu_result(*) params)fm_cuda_symbol(symbol);
-		FM_CU_DRIVER(ENTRY)
-#undef ENTRY
-		atomic_store_explicit(
-			&made.ready, t->ctx_get_current && t->stream_get_ctx, memory_order_release);
+		made.table = t;
+		atomic_store_explicit(&made.ready, true, memory_order_release);
 	}
 	pthread_mutex_unlock(&table_lock);
 	return atomic_load(&made.ready);
