@@ -323,3 +323,17 @@ int fm_parse_hint(
 	rc = fm_hint_is_size(*h) ? fm_parse_size(value, v, err) : fm_parse_time(value, v, err);
 	return rc ? rc : fm_hint_check(*h, *v, err);
 }
+
+const char *fm_next_word(const char **at, char *word, size_t size)
+{
+	size_t n;
+
+	*at += strspn(*at, " ");
+	n = strcspn(*at, " ");
+	if (!n || n >= size)
+		return NULL;
+	memcpy(word, *at, n);
+	word[n] = '\0';
+	*at += n;
+	return word;
+}

@@ -36,6 +36,9 @@ bool fm_hint_is_size(enum fm_hint h);
 /* What must stand behind a value in the hint's unit, so that fm_parse_hint() reads the same. */
 const char *fm_hint_suffix(enum fm_hint h);
 int fm_hint_check(enum fm_hint h, int64_t v, struct fm_err *err);
+/* The next of the words between spaces at *at, copied to `word`, and *at is behind it. NULL: there
+ * is none, and *at is the end; or it does not fit, and *at is where it begins. */
+const char *fm_next_word(const char **at, char *word, size_t size);
 /* For a value of FM_HINT_PAD that leaves the number to be found: by how many percent jobs of more
  * urgent groups may take longer; else 0. */
 unsigned fm_pad_percent(int64_t v);

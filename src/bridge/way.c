@@ -2,9 +2,9 @@
 /* Which devices are one; at which level queues are stopped, and from which command length on they
  * are guarded. Both follow from the group's hints and the device's settings, and are written to the
  * board. The client acts on them. */
+#include "base/parse.h"
 #include "internal.h"
 #include <fnmatch.h>
-#include <string.h>
 
 /* The most that the hint can be. */
 #define GUARD_MAX (10 * FM_S)
@@ -12,18 +12,10 @@
 static bool is_same(const char *patterns, const char *key)
 {
 	char word[FM_DEVKEY_MAX];
-	size_t n;
 
-	for (patterns += strspn(patterns, " "); *patterns;
-		patterns += n + strspn(patterns + n, " ")) {
-		n = strcspn(patterns, " ");
-		if (n >= sizeof(word))
-			continue;
-		memcpy(word, patterns, n);
-		word[n] = '\0';
+	while (fm_next_word(&patterns, word, sizeof(word)))
 		if (!fnmatch(word, key, 0))
 			return true;
-	}
 	return false;
 }
 

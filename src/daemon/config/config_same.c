@@ -1,31 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* [device NAME] same: patterns of names that devices have in other APIs, between spaces. */
+#include "base/parse.h"
 #include "config_keys.h"
 #include <errno.h>
 #include <fnmatch.h>
 #include <string.h>
-
-/* The next word, of which *at is behind the end; NULL: there is none. */
-static const char *next_word(const char **at, char *word, size_t size)
-{
-	size_t n;
-
-	*at += strspn(*at, " ");
-	n = strcspn(*at, " ");
-	if (!n || n >= size)
-		return NULL;
-	memcpy(word, *at, n);
-	word[n] = '\0';
-	*at += n;
-	return word;
-}
 
 int config_same_check(const char *value, struct fm_err *err)
 {
 	const char *at = value;
 	char word[FM_DEVKEY_MAX];
 
-	while (next_word(&at, word, sizeof(word)))
+	while (fm_next_word(&at, word, sizeof(word)))
 		;
 	if (!*at)
 		return 0;
@@ -40,14 +26,14 @@ static int check_apart(const struct fm_stop_rule *w, const struct fm_stop_rule *
 	char word[FM_DEVKEY_MAX], theirs[FM_DEVKEY_MAX];
 	const char *at = w->same, *of;
 
-	while (next_word(&at, word, sizeof(word))) {
+	while (fm_next_word(&at, word, sizeof(word))) {
 		if (!fnmatch(word, other->device, 0)) {
 			fm_err_set(err, -EINVAL,
 				"same: '%.40s' is [device %.40s], which has `same', too", word,
 				other->device);
 			return fm_err_hint(err, "name all of the devices in one section");
 		}
-		for (of = other->same; next_word(&of, theirs, sizeof(theirs));)
+		for (of = other->same; fm_next_word(&of, theirs, sizeof(theirs));)
 			if (!strcmp(word, theirs)) {
 				fm_err_set(err, -EINVAL,
 					"same: '%.40s' stands in [device %.40s] already", word,

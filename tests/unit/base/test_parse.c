@@ -139,6 +139,21 @@ static void names_and_ranges(void **state)
 	assert_int_equal(fm_hint_check(FM_HINT_DEADLINE, -1, &err), -ERANGE);
 }
 
+static void words(void **state)
+{
+	static const char line[] = "  one two   three ";
+	const char *at = line;
+	char word[4];
+
+	assert_string_equal(fm_next_word(&at, word, sizeof(word)), "one");
+	assert_string_equal(fm_next_word(&at, word, sizeof(word)), "two");
+	assert_null(fm_next_word(&at, word, sizeof(word))); /* it does not fit */
+	assert_string_equal(at, "three ");
+	at = line + strlen(line) - 1;
+	assert_null(fm_next_word(&at, word, sizeof(word)));
+	assert_string_equal(at, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -147,6 +162,7 @@ int main(void)
 		cmocka_unit_test(booleans),
 		cmocka_unit_test(hints),
 		cmocka_unit_test(names_and_ranges),
+		cmocka_unit_test(words),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
