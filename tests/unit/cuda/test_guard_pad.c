@@ -761,6 +761,31 @@ static void test_the_driver_waits(void **state)
 	stop();
 }
 
+/* It does not come back for longer than its context's end waits. That goes on; should the context
+ * stay, its next end takes what was made after all. */
+static void test_the_driver_stays_away(void **state)
+{
+	unsigned destroyed = dev.greens_destroyed;
+
+	begin(21);
+	atomic_store(&t.waits, true);
+	assert_string_equal(prepare_once(24), "not ready yet");
+	fm_cu_context_ends(p.q.cu, p.q.base);
+	assert_true(fm_cu_pads_making(p.q.base));
+	assert_int_equal(dev.greens_destroyed, destroyed);
+	atomic_store(&t.waits, false);
+	for (unsigned i = 0; fm_cu_pads_making(p.q.base); i++) {
+		assert_true(i < 100000);
+		usleep(100);
+	}
+	fm_cu_context_ends(p.q.cu, p.q.base);
+	assert_int_equal(t.greens, 2);
+	assert_int_equal(dev.greens_destroyed - destroyed, 2);
+	assert_int_equal(fm_cu_pads(), 0);
+	finish();
+	stop();
+}
+
 /* Each size is made once, whatever comes then, and none while something is stopped. */
 static void test_all_sizes_ahead(void **state)
 {
@@ -992,6 +1017,7 @@ int main(void)
 		cmocka_unit_test(test_fails_open),
 		cmocka_unit_test(test_reasons),
 		cmocka_unit_test(test_the_driver_waits),
+		cmocka_unit_test(test_the_driver_stays_away),
 		cmocka_unit_test(test_all_sizes_ahead),
 		cmocka_unit_test(test_waits_ahead),
 		cmocka_unit_test(test_the_others_serve),

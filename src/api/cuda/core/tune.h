@@ -39,10 +39,12 @@
  * and has less than ten times that left ends there. Larger: it runs on few multiprocessors for
  * longer than it has to. */
 #define FM_CU_MOVE_WORTH (400 * FM_US)
-/* [time] Between looks of a context's end whether a thread still makes its pad; and [bytes] of that
- * thread's stack. */
-#define FM_CU_PAD_NAP   FM_MS
-#define FM_CU_PAD_STACK (256 * 1024)
+/* [time] Between looks of a context's end whether a thread still makes its pad, for which it waits
+ * this long, since the driver may wait for all work of the context; and [bytes] of that thread's
+ * stack. Larger: a driver that never comes back keeps the program longer. */
+#define FM_CU_PAD_NAP      FM_MS
+#define FM_CU_PAD_END_MOST (5 * FM_S)
+#define FM_CU_PAD_STACK    (256 * 1024)
 /* [times] A launch whose blocks begin anew when they are killed is stopped so often in this way:
  * more makes more stops short, and loses more work. test_cuda_kill.py. */
 #define FM_CU_KILLS_MOST 4u

@@ -340,13 +340,15 @@ static enum fm_cu_pad_why make_ready(struct fm_cu_queue *q, unsigned *k, bool fe
 	return FM_CU_PAD_LATER;
 }
 
-/* False: the process ends. */
+/* False: the process ends; or the driver does not come back to the thread that makes it, and then
+ * the driver is left to say what becomes of the context. */
 static bool enter_last(struct fm_cu_pad *p)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_PAD_NAP};
+	uint64_t until = fm_now() + FM_CU_PAD_END_MOST;
 	FM_NO_CANCEL;
 
-	while (!fm_cu_turnstile_is_over()) {
+	while (!fm_cu_turnstile_is_over() && fm_now() < until) {
 		if (enter(p))
 			return true;
 		nanosleep(&nap, NULL);
