@@ -207,6 +207,12 @@ static void hold_with_work(struct fm_xq *q, uint64_t now)
 		count_one(q, now);
 }
 
+void fm_xq_device_stands(struct fm_xq *q, uint64_t now)
+{
+	if (atomic_load(atomic_load(&q->gate)) != FM_GATE_OPEN && !fm_slot_pending(q->slot))
+		count_one(q, now);
+}
+
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 {
 	struct fm_gate_words w = words(q);
@@ -285,6 +291,7 @@ void fm_xq_part_end(struct fm_xq *q)
 	atomic_fetch_add_explicit(&q->slot->gates, 1, memory_order_relaxed);
 	atomic_store(&q->gate_mark, mark);
 	atomic_store(&q->gates_pending, !fm_xq_may_run(q));
+	fm_xq_device_stands(q, fm_now());
 	fm_xq_leave(q);
 }
 

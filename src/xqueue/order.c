@@ -30,12 +30,16 @@ static FM_COLD void place(
 	struct fm_xq *q, bool (*reason)(struct fm_xq *q, uint64_t far), uint64_t far)
 {
 	struct fm_xq_cold *x = q->cold;
+	uint64_t now = fm_now(), gates;
 
 	if (atomic_load(&q->client->dead))
 		return;
 	pthread_mutex_lock(&x->lock);
+	gates = atomic_load(&q->slot->gates);
 	if (!q->closing && !x->gone && q->device_gates && reason(q, far))
-		fm_xq_place_gate(q, false, fm_now());
+		fm_xq_place_gate(q, false, now);
+	if (atomic_load(&q->slot->gates) != gates)
+		fm_xq_device_stands(q, now);
 	fm_xq_leave(q);
 }
 

@@ -313,6 +313,9 @@ static inline uint64_t fm_xq_free_ns(struct fm_xq *q, bool was_free, uint64_t *n
 uint64_t fm_xq_device_reach(struct fm_xq *q, uint64_t now);
 /* A gate. curious: time the segment behind it. */
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
+/* Behind a gate for a call that launches nothing: an idle queue whose gate is closed would stand
+ * there without work, and nothing would open the gate. So one command counts as behind it. */
+void fm_xq_device_stands(struct fm_xq *q, uint64_t now);
 /* Can a command of a kind not seen before be timed, with a gate in front of it? */
 bool fm_xq_device_curious(struct fm_xq *q);
 /* A segment would end in front of this command. True: the segment goes on instead. */

@@ -187,6 +187,69 @@ static void test_it_goes_on_before_it_is_gone(void **state)
 	stop_device();
 }
 
+/* A call of the program's wants a gate behind what has finished by now, or around a wait, just when
+ * the scheduler has closed the queue's and the agent has not seen that. It does not come to stand
+ * there without work. */
+static struct fm_xq *idle_and_closed(int level, const struct fm_hw_ops *ops)
+{
+	struct fm_xq *q;
+
+	start_device((unsigned)level);
+	put_in = q = new_queue_by(ops, false, 0);
+	launch(q, 0);
+	assert_int_equal(fm_simq_ops.sync(q->hwq), 0);
+	fm_xq_synced(q, fm_xq_mark(q));
+	assert_int_equal(fm_slot_pending(q->slot), 0);
+	atomic_store(&peer.board->contended, 1);
+	atomic_store(&q->slot->gate, FM_GATE_CLOSED);
+	return q;
+}
+
+static void assert_stands_with_work(struct fm_xq *q)
+{
+	eventually(fm_slot_waits(q->slot));
+	assert_int_equal(fm_slot_pending(q->slot), 1);
+	set_gate(q, FM_GATE_OPEN);
+	eventually(!fm_slot_pending(q->slot));
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	stop_device();
+}
+
+static void test_covered_while_it_is_idle(void **state)
+{
+	static struct fm_hw_ops ops;
+	struct fm_xq *q;
+
+	ops = model_ops();
+	ops.device_gate.gate = gate;
+	q = idle_and_closed(3, &ops);
+	model.unfenced = true;
+	fm_xq_cover(q);
+	assert_false(model.unfenced);
+	assert_stands_with_work(q);
+}
+
+/* Nothing waits there: both parts come one after the other. */
+static int part(void *hwq, const struct fm_gate_words *words, uint64_t finished, bool second)
+{
+	return second ? fm_simq_word_ops.device_gate.gate(hwq, words, finished, false) : 0;
+}
+
+static void test_waits_while_it_is_idle(void **state)
+{
+	static struct fm_hw_ops ops;
+	struct fm_xq *q;
+
+	ops = model_ops();
+	ops.device_gate.part = part;
+	world_config.rests = true;
+	q = idle_and_closed(2, &ops);
+	assert_true(fm_xq_part_begin(q));
+	fm_xq_part_end(q);
+	assert_stands_with_work(q);
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_a_gate_comes),
 	cmocka_unit_test(test_a_gate_comes_behind_what_has_finished),
@@ -195,6 +258,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_it_has_work_behind_its_last_gate),
 	cmocka_unit_test(test_it_has_work_at_any_gate),
 	cmocka_unit_test(test_it_goes_on_before_it_is_gone),
+	cmocka_unit_test(test_covered_while_it_is_idle),
+	cmocka_unit_test(test_waits_while_it_is_idle),
 };
 
 int main(int argc, char **argv)
