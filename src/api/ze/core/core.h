@@ -54,6 +54,7 @@ struct fm_ze_hwq {
 	_Atomic uint64_t placed;  /* the last number; raised under `submit` */
 	_Atomic uint64_t passed;  /* the device has passed all up to this one */
 	_Atomic uint32_t closed;  /* gates that are not open */
+	_Atomic bool ours;        /* a thread puts something of ours there, with `submit` */
 	_Atomic bool ends;        /* nothing of ours is put there any more */
 	_Atomic bool gone, stuck; /* its context has ended; it did not come to its end in time */
 	_Atomic bool lost;        /* the device, as the driver has said */

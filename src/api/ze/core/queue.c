@@ -8,7 +8,7 @@
 
 _Atomic unsigned fm_ze_captures;
 
-/* `submit` held: a thread that raises the number takes it afterwards. */
+/* `submit` held, and `ours` set: a thread that raises the number waits for that afterwards. */
 static bool is_recorded(const struct fm_ze_hwq *q)
 {
 	return !q->queue && FM_UNLIKELY(atomic_load(&fm_ze_captures));
@@ -144,10 +144,12 @@ static int put(struct fm_ze_hwq *q, bool gate, uint64_t *number)
 
 	if (fm_queue_lock_try(&q->submit, &mine) || mine)
 		return -EBUSY;
+	atomic_store(&q->ours, true);
 	if (is_recorded(q))
 		rc = -EBUSY;
 	else
 		rc = atomic_load(&q->ends) ? -EPERM : put_there(q, gate, number);
+	atomic_store(&q->ours, false);
 	fm_queue_lock_give(&q->submit);
 	return rc;
 }
@@ -383,8 +385,10 @@ void fm_ze_end(struct fm_ze_hwq *q)
 
 	fm_queue_lock_take(&q->submit);
 	last = atomic_load(&q->placed);
+	atomic_store(&q->ours, true);
 	if (!q->queue && last && !atomic_load(&q->ends) && !is_recorded(q))
 		put_there(q, false, &last);
+	atomic_store(&q->ours, false);
 	atomic_store(&q->ends, true);
 	fm_queue_lock_give(&q->submit);
 	pthread_mutex_lock(&q->gate);

@@ -33,7 +33,8 @@
 /* [time] It is tried so often. */
 #define FM_ZE_SIGNAL_LOOK FM_MS
 
-/* [time] The end of a queue, or of a context, waits so long until nothing of ours uses it any more.
+/* [time] The end of a queue, or of a context, and the beginning of a recording wait so long until
+ * nothing of ours uses it any more.
  * Larger: a program whose device hangs ends later. */
 #define FM_ZE_END_MOST (2 * FM_S)
 /* [time] It looks so often. */

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists that are recorded into graphs. What is appended to an immediate list meanwhile may become a
  * part of the graph, and is neither counted nor gated. */
+#include "base/cancel.h"
 #include "shim/captures.h"
 #include "ze.h"
+#include <time.h>
 
 static struct fm_shim_set recorded;
 
@@ -18,9 +20,22 @@ static bool keep_immediate(const struct fm_shim_entry *e, const void *none)
 	return true;
 }
 
-/* What a thread of ours has begun to put into a list is there when its lock has been had. */
+/* What is ours waits for no lock that is held in the driver for longer. Should the driver not come
+ * back to it, the program is not kept. */
+static void await_ours(const struct fm_ze_hwq *hw, uint64_t until)
+{
+	const struct timespec nap = {.tv_nsec = FM_ZE_END_LOOK};
+	FM_NO_CANCEL;
+
+	while (atomic_load(&hw->ours) && fm_now() < until)
+		nanosleep(&nap, NULL);
+}
+
+/* What of ours has begun to be put into a list is there when this returns. A call of the program's
+ * that has the list's lock is not waited for: it may wait for what this very thread does next. */
 void fm_ze_capture_begins(void)
 {
+	uint64_t until = fm_now() + FM_ZE_END_MOST;
 	struct fm_xq *xq[FM_BOARD_SLOTS];
 	size_t n;
 
@@ -29,8 +44,7 @@ void fm_ze_capture_begins(void)
 	for (size_t i = 0; i < n; i++) {
 		struct fm_ze_hwq *hw = xq[i]->hwq;
 
-		fm_queue_lock_take(&hw->submit);
-		fm_queue_lock_give(&hw->submit);
+		await_ours(hw, until);
 		fm_xq_unref(xq[i]);
 		fm_ze_unref(hw);
 	}
