@@ -22,7 +22,8 @@
  *
  * Words. A task is work that comes again and again; each time is a job. A job is released, by one
  * of four things: by the host (fm_gpu_release), by a store of any code (fm_gpu_release_word), by a
- * period, or by the completion of other tasks (`after`). It runs as n_chunks chunks, one after the
+ * period, or by the completion of other tasks (`after`); by the last alone, or by some of the
+ * others, and in any case by the host. It runs as n_chunks chunks, one after the
  * other; between two chunks it can be preempted. On each slot one chunk runs at a time. The jobs of
  * a task run in order.
  *
@@ -140,8 +141,9 @@ struct fm_gpu_set *fm_gpu_set_new(const struct fm_gpu_set_options *options, int 
  * quotes and slashes; a time of FM_GPU_TIME_MAX or more; a period of less than 1 us, or in a set
  * that is not `resident`; a phase without a period; a deadline beyond the period; a weight beyond
  * 2^20; too many chunks; neither enqueue nor wcet_ns, or with "gates" no enqueue, or with "graphs"
- * not one of enqueue and graph, or a chunk without one. -EOPNOTSUPP, with "gates": a period of a
- * task that comes after others.
+ * not one of enqueue and graph, or a chunk without one; a period of a task that comes after others:
+ * for jobs that need both, give the period to a task whose enqueue launches nothing, and let this
+ * one come after that, too.
  */
 struct fm_gpu_task {
 	size_t size;          /* sizeof(struct fm_gpu_task) */
@@ -169,8 +171,9 @@ struct fm_gpu_task {
 	 * is freed; one graph may be that of several chunks of the set. NULL */
 	struct CUgraphExec_st **graph;
 	unsigned n_chunks; /* 0: 1 */
-	/* Its k-th job is released when each of these tasks has completed its k-th. They may be
-	 * added later; fm_gpu_set_start() checks them. */
+	/* Its k-th job is released when each of these tasks has completed its k-th, whatever
+	 * releases those. They may be added later; fm_gpu_set_start() checks them. Jobs that the
+	 * host releases come in addition. */
 	const unsigned *after;
 	unsigned n_after;
 	void *ctx;
@@ -224,9 +227,9 @@ void fm_gpu_set_free(struct fm_gpu_set *set);
 int fm_gpu_release(struct fm_gpu_set *set, unsigned task, unsigned jobs);
 
 /* A word that any code may add to, atomically: each 1 is a job. -EINVAL: the set is not `resident`,
- * or no such task, or one as above. With "cpu" the address is one of this process, with "gates" one
- * of the device, for kernels, copies and stream memory operations; there -EOPNOTSUPP: the task
- * comes after others. It lives as long as the set. */
+ * or no such task, or one as above, or one that comes after others, as with a period. With "cpu"
+ * the address is one of this process, with "gates" one of the device, for kernels, copies and
+ * stream memory operations. It lives as long as the set. */
 int fm_gpu_release_word(struct fm_gpu_set *set, unsigned task, uint64_t **word);
 
 /*

@@ -22,6 +22,16 @@ static bool is_name(const char *name)
 	return n && n < FM_GPU_NAME_MAX;
 }
 
+/* One of the two releases it: "either" would be two rows of jobs in one task, and "both" is what a
+ * task in between says. */
+static int released_by(struct fm_gpu_set *s, const char *what)
+{
+	return fm_gpu_fail(s, -EINVAL,
+		"%s: for jobs that need both, give that to a task whose enqueue launches nothing, "
+		"and let this one come after it, too",
+		what);
+}
+
 static int check_times(struct fm_gpu_set *s, const struct fm_gpu_task *t)
 {
 	if (t->period_ns >= FM_GPU_TIME_MAX || t->deadline_ns >= FM_GPU_TIME_MAX ||
@@ -33,6 +43,8 @@ static int check_times(struct fm_gpu_set *s, const struct fm_gpu_task *t)
 	if (t->period_ns && !s->resident)
 		return fm_gpu_fail(s, -EINVAL,
 			"a period needs a set that is `resident'; or release the task by the host");
+	if (t->period_ns && t->n_after)
+		return released_by(s, "a task with a period comes after no others");
 	if (t->phase_ns && !t->period_ns)
 		return fm_gpu_fail(s, -EINVAL, "a phase without a period");
 	if (t->period_ns && t->deadline_ns > t->period_ns)
@@ -306,7 +318,7 @@ int fm_gpu_release(struct fm_gpu_set *s, unsigned task, unsigned jobs)
 int fm_gpu_release_word(struct fm_gpu_set *s, unsigned task, uint64_t **word)
 {
 	int rc = fm_gpu_usable(s);
-	bool known, started, admitted;
+	bool known, started, admitted, after;
 
 	if (rc || !word)
 		return rc ? rc : -EINVAL;
@@ -316,13 +328,16 @@ int fm_gpu_release_word(struct fm_gpu_set *s, unsigned task, uint64_t **word)
 	known = task < s->host.g.n;
 	started = s->state == FM_GPU_STARTED;
 	admitted = known && only_by_period(s, task);
-	if (known && !admitted && !s->engine->word)
+	after = known && s->host.g.task[task].n_after;
+	if (known && !admitted && !after && !s->engine->word)
 		s->work[task].has_word = true;
 	pthread_mutex_unlock(&s->lock);
 	if (!known)
 		return no_task(s, task);
 	if (admitted)
 		return not_by_period(s, task);
+	if (after)
+		return released_by(s, "a task that comes after others has no word");
 	if (s->engine->word)
 		return s->engine->word(s, task, word);
 	if (started)

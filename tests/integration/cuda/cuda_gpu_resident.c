@@ -71,7 +71,7 @@ static void periods(void)
 	IS(0, add_period(5000000, 1, 0, NULL));
 	IS(1, add_period(13000000, 2, 0, NULL));
 	IS(2, add_period(0, 1, 0, after));
-	IS(-EOPNOTSUPP, add_period(5000000, 1, 0, after));
+	IS(-EINVAL, add_period(5000000, 1, 0, after));
 	MUST(strstr(why(), "comes after no others"));
 	for (unsigned round = 1; round <= 2; round++) {
 		uint64_t before = stats(1).done;
@@ -86,6 +86,36 @@ static void periods(void)
 		MUST(stats(2).done == stats(1).done && stats(0).spare <= 2 * round);
 		MUST(!cuCtxSynchronize());
 	}
+	fm_gpu_set_free(set);
+}
+
+/* A task that comes after one with a period and one of the host's needs both, and the host may
+ * release it, too. */
+static void both(void)
+{
+	const unsigned after[] = {0, 1};
+	struct fm_gpu_task t = {
+		.size = sizeof(t), .enqueue = enqueue, .after = after, .n_after = 2};
+	uint64_t *word;
+
+	make_resident("edf", 1);
+	IS(0, add_period(2000000, 1, 0, NULL));
+	task[0].first = launch_nothing;
+	IS(1, add_period(0, 1, 0, NULL));
+	task[2] = (struct task){.number = 2, .chunks = 1};
+	t.ctx = &task[2];
+	IS(2, fm_gpu_task_add(set, &t));
+	IS(-EINVAL, fm_gpu_release_word(set, 2, &word));
+	MUST(strstr(why(), "for jobs that need both"));
+	IS(0, fm_gpu_set_start(set));
+	await(0, 5);
+	MUST(stats(2).released == 0);
+	IS(0, fm_gpu_release(set, 1, 3));
+	await(2, 3);
+	IS(0, fm_gpu_release(set, 2, 2));
+	await(2, 5);
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(stats(1).done == 3 && stats(2).done == 5 && task[2].ran == 5);
 	fm_gpu_set_free(set);
 }
 
@@ -260,6 +290,7 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{"periods", periods},
+	{"both", both},
 	{"words", words},
 	{"waits", calls_that_wait},
 	{"ends", ends},

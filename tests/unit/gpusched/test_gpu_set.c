@@ -85,6 +85,11 @@ static int one_tick(struct CUstream_st *stream, unsigned chunk, void *ctx)
 	return fm_gpu_cpu_launch(stream, TICK, mark, ctx);
 }
 
+static int no_work(struct CUstream_st *stream, unsigned chunk, void *ctx)
+{
+	return 0;
+}
+
 static struct fm_gpu_task named(char *name)
 {
 	return (struct fm_gpu_task){
@@ -112,6 +117,47 @@ static void what_comes_after_others_waits_for_all_of_them(void **state)
 	assert_int_equal(fm_gpu_set_drain(s, FM_FOREVER), 0);
 	assert_string_equal(trace, "ababcdcd");
 	assert_int_equal(stats_of(s, 0).done, 2);
+	fm_gpu_set_free(s);
+}
+
+/* With a period and others a task would have two rows of jobs, or jobs that need both. The second
+ * is said by a task without work that has the period. */
+static void a_period_or_a_word_is_of_a_task_of_its_own(void **state)
+{
+	struct fm_gpu_set *s = make("fixed-priority", 1, true);
+	const unsigned first[] = {0}, both[] = {0, 1};
+	struct fm_gpu_task camera = ticks(2), plan = ticks(1);
+	struct fm_gpu_task clock = {.size = sizeof(clock), .enqueue = no_work};
+	uint64_t *word;
+
+	clock.period_ns = 10 * TICK;
+	plan.after = both;
+	plan.n_after = 2;
+	plan.priority = 1;
+	add(s, camera);
+	add(s, clock);
+	add(s, plan);
+	clock.after = plan.after = first; /* what was given is copied */
+	clock.n_after = 1;
+	assert_int_equal(fm_gpu_task_add(s, &clock), -EINVAL);
+	expect_why(s, "comes after no others: for jobs that need both");
+	assert_int_equal(fm_gpu_release_word(s, 2, &word), -EINVAL);
+	expect_why(s, "has no word: for jobs that need both");
+	assert_int_equal(fm_gpu_set_start(s), 0);
+	pass_ticks(s, 5); /* of the clock 1 */
+	assert_int_equal(stats_of(s, 2).done, 0);
+	assert_int_equal(fm_gpu_release(s, 0, 2), 0);
+	pass_ticks(s, 4); /* of the camera 2 */
+	assert_int_equal(stats_of(s, 2).done, 1);
+	pass_ticks(s, 1);
+	assert_int_equal(stats_of(s, 2).done, 1);
+	pass_ticks(s, 1); /* at 10 the clock's second is complete */
+	assert_int_equal(stats_of(s, 2).done, 2);
+	pass_ticks(s, 100);
+	assert_int_equal(stats_of(s, 2).done, 2);
+	assert_int_equal(fm_gpu_release(s, 2, 1), 0); /* by the host, one more */
+	pass_ticks(s, 1);
+	assert_int_equal(stats_of(s, 2).done, 3);
 	fm_gpu_set_free(s);
 }
 
@@ -575,6 +621,7 @@ int main(void)
 		cmocka_unit_test(the_urgent_one_waits_for_a_chunk_at_most),
 		cmocka_unit_test(decisions_cost_what_is_said),
 		cmocka_unit_test(what_comes_after_others_waits_for_all_of_them),
+		cmocka_unit_test(a_period_or_a_word_is_of_a_task_of_its_own),
 		cmocka_unit_test(periods_release_in_time),
 		cmocka_unit_test(releases_beyond_what_may_wait_are_dropped),
 		cmocka_unit_test(a_task_that_cannot_launch_is_off_and_others_live),

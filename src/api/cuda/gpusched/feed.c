@@ -46,7 +46,8 @@ static uint64_t certain(const struct fm_cu_feed *f, uint32_t task)
 		return w->asked - dropped;
 	for (uint32_t i = 0; i < w->task.n_after; i++)
 		least = FM_MIN(least, f->work[w->task.after[i]].jobs);
-	return fm_sub_sat(least, dropped); /* graphs run before their jobs are put */
+	return fm_sub_sat(
+		fm_add_sat(least, w->asked), dropped); /* graphs run before their jobs are put */
 }
 
 static bool is_left(const struct fm_cu_feed *f)

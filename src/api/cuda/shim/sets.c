@@ -637,9 +637,6 @@ static int check_task(struct fm_gpu_set *s, const struct fm_gpu_task *t)
 			"the engine \"gates\" takes no graphs: launch the graph in enqueue");
 	if (!t->enqueue)
 		return fm_gpu_fail(s, -EINVAL, "no enqueue: what is its work?");
-	if (t->period_ns && t->n_after)
-		return fm_gpu_fail(s, -EOPNOTSUPP,
-			"with the engine \"gates\" a task with a period comes after no others");
 	return 0;
 }
 
@@ -705,9 +702,6 @@ static int word(struct fm_gpu_set *s, uint32_t task, uint64_t **word)
 	struct fm_cuda_set *d = s->device;
 	struct fm_cu_feed *f;
 
-	if (s->host.g.task[task].n_after)
-		return fm_gpu_fail(s, -EOPNOTSUPP,
-			"with the engine \"gates\" a task that comes after others has no word");
 	if (d->gone)
 		return fm_gpu_fail(s, -ENODEV, "the context of the set is gone");
 	pthread_mutex_lock(&s->lock);
