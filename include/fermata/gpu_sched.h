@@ -199,10 +199,12 @@ int fm_gpu_task_add(struct fm_gpu_set *set, const struct fm_gpu_task *task);
 int fm_gpu_set_start(struct fm_gpu_set *set);
 
 /*
- * No more releases (-ESHUTDOWN), and waits for the jobs that are released, and for those that they
- * release. -ETIMEDOUT: they are not complete; call it again. In virtual time time passes up to
- * timeout_ns. Afterwards the set may be started again, or get more tasks: what was counted stays.
- * -EINVAL: it was never started. A set that is suspended is never done.
+ * No more releases, and waits for the jobs that are released, and for those that they release: from
+ * the call on fm_gpu_release() is -ESHUTDOWN, no period releases, and what is added to a word stays
+ * there, and is released when the set is started again. What was added before the call counts.
+ * -ETIMEDOUT: they are not complete; call it again. In virtual time time passes up to timeout_ns.
+ * Afterwards the set may be started again, or get more tasks: what was counted stays. -EINVAL: it
+ * was never started. A set that is suspended is never done.
  */
 int fm_gpu_set_drain(struct fm_gpu_set *set, uint64_t timeout_ns);
 

@@ -66,6 +66,7 @@ struct fm_gates_told {
 	/* By residents: how often they have left the set, as `until` had passed. The host tells
 	 * FM_GATES_STAY then. */
 	uint64_t expired;
+	uint64_t drained; /* by the decider: it has heard of FM_GATES_DRAIN */
 	struct fm_gates_note note[FM_GATES_NOTES];
 };
 

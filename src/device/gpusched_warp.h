@@ -99,6 +99,7 @@ static inline void fm_gates_tell(struct fm_gates *s, uint64_t heard)
 	FM_GATES_SHOW(&told->pending, g->pending);
 	FM_GATES_SHOW(&told->opened, g->opened);
 	FM_GATES_SHOW(&told->wake, g->wake);
+	FM_GATES_SHOW(&told->drained, g->drained);
 	FM_GS_STORE(&told->decided, heard);
 }
 

@@ -52,6 +52,9 @@
  * Leave. While `leave` is set, a job is released for each that stands in a stream in advance: a
  * chunk behind a gate cannot be taken back, and what waits for the streams would wait for it.
  *
+ * Drain. The first decision that sees `drain` looks at words once more; from then on nothing is
+ * released by a period or a word. What is added to a word later stays there.
+ *
  * Owns: the words of a set, which the engine has allocated, zeroed and described.
  * Locks: `turn`, a word; tried, never waited for, except by fm_gs_host_enter().
  * Threads: any, at any time; the end of a task's chunk, and what is queued, by one at a time.
@@ -76,6 +79,9 @@
 #endif
 #ifndef FM_GS_CUT
 #define FM_GS_CUT(g, i) false
+#endif
+#ifndef FM_GS_ROOM /* may another gate be opened? */
+#define FM_GS_ROOM(g) ((g)->running < (g)->slots)
 #endif
 #ifndef FM_GS_ANY
 #define FM_GS_ANY(x) (FM_GS_SUM(x) != 0)
@@ -214,9 +220,9 @@ static inline void fm_gs_take_period(struct fm_gs *g, struct fm_gs_task *t, uint
 	t->next += count * t->period;
 }
 
-static inline uint64_t fm_gs_word(const struct fm_gs_task *t)
+static inline uint64_t fm_gs_word(const struct fm_gs *g, const struct fm_gs_task *t)
 {
-	return t->word ? FM_GS_LOAD(t->word) : t->seen_word;
+	return t->word && !g->drained ? FM_GS_LOAD(t->word) : t->seen_word;
 }
 
 /* The chunks in the stream beyond those of released jobs get jobs. A job that was put there in part
@@ -236,7 +242,7 @@ static inline void fm_gs_take_spare(struct fm_gs *g, struct fm_gs_task *t, uint6
 
 static inline void fm_gs_take_releases(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
 {
-	uint64_t rung = FM_GS_LOAD(&t->rung), word = fm_gs_word(t);
+	uint64_t rung = FM_GS_LOAD(&t->rung), word = fm_gs_word(g, t);
 
 	if (rung != t->seen_rung) {
 		fm_gs_release(g, t, rung - t->seen_rung, now, 0);
@@ -324,7 +330,7 @@ static inline void fm_gs_fill(struct fm_gs *g, uint64_t now)
 {
 	uint32_t i;
 
-	while (g->running < g->slots) {
+	while (FM_GS_ROOM(g)) {
 		i = fm_gs_pick(g, now);
 		if (i == g->n)
 			break;
@@ -411,6 +417,8 @@ static inline void fm_gs_decide(struct fm_gs *g)
 	bool drain = FM_GS_SAME(FM_GS_LOAD(&g->drain)) != 0;
 	bool leave = FM_GS_SAME(FM_GS_LOAD(&g->leave)) != 0;
 
+	if (!FM_GS_LANE)
+		g->drained &= drain;
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
 		fm_gs_take_ends(g, i, now);
 	FM_GS_SYNC;
@@ -429,6 +437,7 @@ static inline void fm_gs_decide(struct fm_gs *g)
 	fm_gs_stop(g, now);
 	if (FM_GS_LANE)
 		return;
+	g->drained = drain;
 	ns = fm_gs_sub(FM_GS_NOW, now);
 	g->decisions++;
 	g->decision_ns += ns;
@@ -461,7 +470,8 @@ static inline bool fm_gs_is_due(const struct fm_gs *g)
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
 		const struct fm_gs_task *t = &g->task[i];
 
-		due |= t->next <= now || (t->word && FM_GS_PEEK(t->word) != t->seen_word);
+		due |= t->next <= now ||
+		       (t->word && !g->drained && FM_GS_PEEK(t->word) != t->seen_word);
 	}
 	return FM_GS_ANY(due);
 }

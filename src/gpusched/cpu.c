@@ -64,7 +64,7 @@ static bool words_told(struct fm_gpu_set *s)
 
 	for (uint32_t i = 0; i < s->host.g.n; i++)
 		if (s->work[i].has_word)
-			sum += fm_gs_read(&s->host.g.task[i].rung);
+			sum += fm_gs_read(&s->work[i].word);
 	if (sum == s->words_seen)
 		return false;
 	s->words_seen = sum;

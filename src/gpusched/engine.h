@@ -35,7 +35,7 @@ struct fm_gpu_engine {
 	 * it. The second returns the error of the task. */
 	int (*ask)(struct fm_gpu_set *s, uint32_t task, unsigned jobs);
 	int (*release)(struct fm_gpu_set *s, uint32_t task, unsigned jobs);
-	/* The word of a task; the set may be started, or not. NULL: that in host.g. */
+	/* The word of a task; the set may be started, or not. NULL: that in work. */
 	int (*word)(struct fm_gpu_set *s, uint32_t task, uint64_t **word);
 	/* Brings the stats in host.g up to date. NULL: they are. */
 	int (*read)(struct fm_gpu_set *s);

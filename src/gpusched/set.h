@@ -47,6 +47,7 @@ struct fm_gpu_work {
 	struct CUgraphExec_st **graph; /* of each chunk; NULL */
 	uint32_t *after;
 	bool has_word;
+	uint64_t word;      /* of the engine "cpu" */
 	int error;          /* of enqueue; then the task is off, */
 	const char *reason; /* and why, if that is known better; NULL */
 

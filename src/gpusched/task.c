@@ -340,10 +340,13 @@ int fm_gpu_release_word(struct fm_gpu_set *s, unsigned task, uint64_t **word)
 		return released_by(s, "a task that comes after others has no word");
 	if (s->engine->word)
 		return s->engine->word(s, task, word);
+	*word = &s->work[task].word;
+	fm_gs_host_enter(&s->host);
+	s->host.g.task[task].word = *word;
+	fm_gpu_cpu_leave(s);
 	if (started)
 		fm_gpu_fill(s, task);
 	fm_gpu_cpu_kick(s);
-	*word = &s->host.g.task[task].rung;
 	return 0;
 }
 

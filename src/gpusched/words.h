@@ -66,6 +66,7 @@ struct fm_gs {
 	uint32_t running;
 	uint64_t vtime; /* least of the tasks that have jobs; never falls */
 	uint64_t decisions, decision_ns, decision_max, opened;
+	uint64_t drained; /* not 0: a decision has heard of `drain' */
 
 	uint32_t *after; /* [first_after, +n_after) of each task */
 	struct fm_gs_task *task;

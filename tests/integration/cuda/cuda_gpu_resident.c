@@ -147,6 +147,17 @@ static void words(void)
 	add_to(word[1], 1, 1); /* while it is not started */
 	IS(0, fm_gpu_set_start(set));
 	await(1, stored[1] + stats(1).spare);
+	IS(0, fm_gpu_set_suspend(set));
+	add_to(word[1], 1, 2);
+	IS(-ETIMEDOUT, fm_gpu_set_drain(set, 1000000));
+	stats(1); /* behind the news of the drain */
+	add_to(word[1], 1, 3);
+	stats(1); /* and what was to be released is */
+	IS(0, fm_gpu_set_resume(set));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(stats(1).done == stored[1] - 3 + stats(1).spare);
+	IS(0, fm_gpu_set_start(set));
+	await(1, stored[1] + stats(1).spare);
 	fm_gpu_set_free(set);
 	MUST(!cuCtxSynchronize());
 }

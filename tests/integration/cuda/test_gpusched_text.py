@@ -24,7 +24,7 @@ TRACES, STEPS = (2, 6) if SANITIZE else (4, 12)
 TOLD, READ = 0x70000000, 0x60000000  # memory of the host
 TASKS = 32  # of struct fm_gates_told
 TOLD_DONE, TOLD_DECIDED, TOLD_LEFT, TOLD_UNTIL, TOLD_EXPIRED, TOLD_NOTES = (
-    8 * at for at in (0, 4 * TASKS + 3, 4 * TASKS + 4, 4 * TASKS + 6, 4 * TASKS + 7, 4 * TASKS + 8))
+    8 * at for at in (0, 4 * TASKS + 3, 4 * TASKS + 4, 4 * TASKS + 6, 4 * TASKS + 7, 4 * TASKS + 9))
 GATE, DONE, WORD = 32, 40, 48  # of struct fm_gs_task
 TURN, READERS, N = 8, 40, 72  # of struct fm_gs
 KICK, ENDED, PARK, RESIDE = 1, 2, 8, 512

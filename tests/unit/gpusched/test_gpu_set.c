@@ -424,6 +424,33 @@ static void words_release_when_time_passes(void **state)
 	fm_gpu_set_free(s);
 }
 
+/* What came before the drain is released; what comes in it waits for the next start. */
+static void a_drain_ends_what_words_and_periods_release(void **state)
+{
+	struct fm_gpu_set *s = make("fixed-priority", 1, true);
+	struct fm_gpu_task p = ticks(1);
+	uint64_t *word;
+
+	p.period_ns = 4 * TICK;
+	add(s, ticks(3));
+	add(s, p);
+	assert_int_equal(fm_gpu_release_word(s, 0, &word), 0);
+	assert_int_equal(fm_gpu_set_start(s), 0);
+	__atomic_fetch_add(word, 2, __ATOMIC_SEQ_CST);
+	assert_int_equal(fm_gpu_set_drain(s, 2 * TICK), -ETIMEDOUT);
+	__atomic_fetch_add(word, 5, __ATOMIC_SEQ_CST);
+	assert_int_equal(fm_gpu_set_drain(s, FM_FOREVER), 0);
+	assert_int_equal(stats_of(s, 0).released, 2);
+	assert_int_equal(stats_of(s, 0).done, 2);
+	assert_int_equal(stats_of(s, 1).done, 1); /* that of the start */
+	pass_ticks(s, 100);
+	assert_int_equal(stats_of(s, FM_GPU_SET).done, 3);
+	assert_int_equal(fm_gpu_set_start(s), 0);
+	pass_ticks(s, 40);
+	assert_int_equal(stats_of(s, 0).done, 7);
+	fm_gpu_set_free(s);
+}
+
 static void fair_shares_are_those_of_weights(void **state)
 {
 	struct fm_gpu_set *s = make("fair", 1, false);
@@ -632,6 +659,7 @@ int main(void)
 		cmocka_unit_test(a_suspended_set_begins_nothing),
 		cmocka_unit_test(a_drained_set_starts_again),
 		cmocka_unit_test(words_release_when_time_passes),
+		cmocka_unit_test(a_drain_ends_what_words_and_periods_release),
 		cmocka_unit_test(fair_shares_are_those_of_weights),
 		cmocka_unit_test(a_set_of_the_parent_is_nothing_to_a_child),
 		cmocka_unit_test(options_are_checked),

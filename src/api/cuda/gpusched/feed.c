@@ -208,7 +208,7 @@ static bool is_busy(const struct fm_cu_feed *f)
 
 	if (f->lost)
 		return false;
-	if (f->drains && told(&t->wake) != FM_GS_NEVER)
+	if (f->drains && !told(&t->drained))
 		return true; /* it has not heard of that */
 	for (uint32_t i = 0; i < f->n; i++) {
 		const struct work *w = &f->work[i];
