@@ -38,8 +38,10 @@
  *            device while there is something for it. Sets have 32 tasks at most.
  *   "graphs" CUDA, likewise. Each chunk is a graph, which the device launches itself: what enqueue
  *            launches, captured, or one of the program's (`graph`). It needs the device runtime of
- *a CUDA toolkit where the program runs, has one slot, and no `resident` sets. It has run on no
- *device yet. NULL     the best one that there is for a device: "gates". Without one: -ENOSYS.
+ *            a CUDA toolkit where the program runs, and has 16 slots at most. In a set that is
+ *            `resident` a chain of graphs stays on the device in place of that warp. It has run
+ *            on no device yet.
+ *   NULL     the best one that there is for a device: "gates". Without one: -ENOSYS.
  *
  * Policies; with all of them a chunk that runs is not stopped (but with "graphs" in a program with
  * Fermata's guardian: docs/gpu-sched.md), and what is equal goes by number:
@@ -113,9 +115,11 @@ struct fm_gpu_set_options {
 	const char *engine;
 	/* What releases by period or by a word needs something that looks at the clock and at words
 	 * for as long as the set is started; with "cpu" a thread that wakes each 100 us, with
-	 * "gates" a warp, which takes device time from other programs. It is not there while the
+	 * "gates" a warp, and with "graphs" one for each slot that has nothing to run. Those take
+	 * device time from other programs, and are not there while the
 	 * group may not run, while the set is suspended, and in a set without words while nothing
-	 * is released in the next 3 ms. A set that does not say so has neither. */
+	 * is released in the next 3 ms. A set that does not say so has neither periods nor words,
+	 * and nothing on the device while nothing is released. */
 	bool resident;
 	/* "cpu": time passes in fm_gpu_set_advance() and fm_gpu_set_drain() only. */
 	bool virtual_time;
@@ -168,7 +172,8 @@ struct fm_gpu_task {
 	 * start. */
 	/* "graphs", instead of enqueue: a graph for each chunk, instantiated for launch by the
 	 * device, in the set's context. Nothing else launches, changes or destroys it until the set
-	 * is freed; one graph may be that of several chunks of the set. NULL */
+	 * is freed; one graph may be that of several chunks of the set, on several slots of several
+	 * chunks of one task. NULL */
 	struct CUgraphExec_st **graph;
 	unsigned n_chunks; /* 0: 1 */
 	/* Its k-th job is released when each of these tasks has completed its k-th, whatever
@@ -184,7 +189,8 @@ int fm_gpu_task_add(struct fm_gpu_set *set, const struct fm_gpu_task *task);
  * Starts the set: periods begin now. -EINVAL: no task, more slots than tasks, or an `after` that is
  * no task, or leads back to its own task; or a name that no group can have. -EBUSY: it is started.
  * -ENOSPC: the process has too many queues, or groups. -ENOMEM, -EAGAIN: no memory or threads.
- * With "gates", -E2BIG: more tasks than there are channels of the device for them;
+ * With "gates", -E2BIG: more tasks than there are channels of the device for them, with "graphs"
+ * more slots;
  * fm_gpu_set_why() has the number. -ENOSYS, -EIO: the driver lacks what it takes, or refuses it.
  * With "graphs", -ENOSYS: or there is no device runtime (docs/gpu-sched.md); -EINVAL: a graph that
  * the device cannot launch, or work that cannot be captured, and fm_gpu_set_why() names the chunk,
@@ -230,7 +236,7 @@ int fm_gpu_release(struct fm_gpu_set *set, unsigned task, unsigned jobs);
 
 /* A word that any code may add to, atomically: each 1 is a job. -EINVAL: the set is not `resident`,
  * or no such task, or one as above, or one that comes after others, as with a period. With "cpu"
- * the address is one of this process, with "gates" one of the device, for kernels, copies and
+ * the address is one of this process, with the others one of the device, for kernels, copies and
  * stream memory operations. It lives as long as the set. */
 int fm_gpu_release_word(struct fm_gpu_set *set, unsigned task, uint64_t **word);
 

@@ -6,7 +6,7 @@
 #include "device/gpugraphs_warp.h"
 
 extern "C" __global__ void fermata_graph(
-	struct fm_graphs *s, struct fm_gs_task *to, uint32_t task, uint32_t what)
+	struct fm_graphs *s, struct fm_gs_task *to, uint32_t task, uint32_t what, uint64_t later)
 {
-	fm_graphs_run(s, to, task, what);
+	fm_graphs_run(s, to, task, what, later);
 }

@@ -5,13 +5,22 @@
  * around the text that processors and the engine "gates" run, too; make-gpusched makes
  * gpugraphs_text.c of gpugraphs.cu.
  *
- *	fermata_graph(struct fm_graphs *set, struct fm_gs_task *to, uint32_t task, uint32_t what)
+ *	fermata_graph(struct fm_graphs *set, struct fm_gs_task *to, uint32_t task, uint32_t what,
+ *		uint64_t later)
  *
- * Each chunk of a task is a graph that the device can launch. The last node of it, or of a graph of
- * its own that is launched behind it, is this kernel with FM_GATES_ENDED: it decides, and launches
- * the next chunk's graph, which begins when its own graph has ended (a tail launch). So there is a
- * chain of graphs, which ends when nothing is to run: it rests. The host begins the next one by a
- * graph of which this kernel, with FM_GRAPHS_BEGIN, is the only node.
+ * On one slot, each chunk of a task is a graph that the device can launch. The last node of it, or
+ * of a graph of its own that is launched behind it, is this kernel with FM_GATES_ENDED: it decides,
+ * and launches the next chunk's graph, which begins when its own graph has ended (a tail launch).
+ * So there is a chain of graphs, which ends when nothing is to run: it rests. The host begins the
+ * next one by a graph of which this kernel, with FM_GRAPHS_BEGIN, is the only node.
+ *
+ * With more slots each has a chain, and one end, a graph of its own, that is launched behind
+ * whatever chunk it runs. So a chunk's graph has ended as a whole before it is decided about, and
+ * any slot may launch it next: a device has a graph at work once.
+ *
+ * A chain that has nothing to run stays, and looks, where that is what it waits for: while a chunk
+ * runs on another slot, whose end may release jobs, and in a resident set until what the host has
+ * lent has passed, as a resident does (gpusched.h). It does not have the turn meanwhile.
  *
  * The device runtime lets a kernel launch only from within a graph. Launched as it is, the kernel
  * decides about what the host asks for, but opens nothing (FM_GRAPHS_HEAR).
@@ -32,18 +41,21 @@
  *
  * Owns: nothing.
  * Locks: the turn (gpusched/core.h), which is waited for: nothing that has it waits for anything.
- * Threads: any; of what launches, one at a time, as there is one chain.
+ * Threads: any; of what launches, one at a time for each slot, as there is one chain.
  */
 #pragma once
 #include "device/gpusched.h"
 
 #define FM_GRAPHS_KERNEL "fermata_graph"
+#define FM_GRAPHS_SLOTS  16u
 #define FM_GRAPHS_LOOKS  64u /* at what the host asks for, before it rests for good */
 
 /* In memory of the host, and written there. */
 struct fm_graphs_asked {
 	uint64_t jobs[FM_GATES_TASKS]; /* that were released, in all */
 	uint64_t park;                 /* enum fm_graphs_park */
+	uint64_t drain;
+	uint64_t idle, has_words; /* of a resident set: as FM_GATES_RESIDE is told */
 };
 
 enum fm_graphs_park {
@@ -54,7 +66,8 @@ enum fm_graphs_park {
 
 /* In memory of the host, and written by the decider. */
 struct fm_graphs_said {
-	uint64_t rests; /* how often the chain has ended, and 1 for before the first */
+	/* How often each slot's chain has ended, and 1 for before the first. */
+	uint64_t rests[FM_GRAPHS_SLOTS];
 	uint64_t error; /* of the device runtime: a graph was not launched, and the set is over */
 };
 
@@ -71,7 +84,7 @@ struct fm_graphs_block {
 
 struct fm_graphs_task {
 	const uint64_t *chunk; /* the graph of each */
-	uint64_t end;          /* is launched behind it; 0: it ends with this kernel */
+	uint64_t end;          /* of one slot: is launched behind it; 0: it ends with this kernel */
 	/* NULL: its kernels are not guarded. A task has one chunk at a time. */
 	struct fm_graphs_block *block;
 	const uint64_t *stops; /* may each chunk be stopped? */
@@ -82,14 +95,24 @@ struct fm_graphs {
 	struct fm_gates s;
 	struct fm_graphs_asked *asked;
 	struct fm_graphs_said *said;
+	uint64_t resides;              /* is it a resident set? */
+	uint64_t end[FM_GRAPHS_SLOTS]; /* of several: the graph of each */
 	/* The decider's. */
-	uint64_t rests;
-	uint32_t opened; /* the task whose chunk is to be launched; n: none */
-	uint32_t opens;  /* may this decision open a gate? */
+	uint64_t rests[FM_GRAPHS_SLOTS];
+	uint64_t busy;                /* chunks that run */
+	uint64_t more;                /* not 0: a slot is free, and a job is ready */
+	uint32_t opened;              /* the task whose chunk is to be launched; n: none */
+	uint32_t opens;               /* may this decision open a gate? */
+	uint32_t on[FM_GRAPHS_SLOTS]; /* the task whose chunk runs, or ran last */
 	struct fm_graphs_task of[FM_GATES_TASKS];
 };
 
-/* Beside those of gpusched.h, of which there are FM_GATES_ENDED, _NOTE and _QUIET. */
-enum { FM_GRAPHS_HEAR = 1 << 16, FM_GRAPHS_BEGIN = 1 << 17 };
+/* Beside those of gpusched.h, of which there are FM_GATES_ENDED, _NOTE, _QUIET and _CLOCK. */
+enum {
+	FM_GRAPHS_HEAR = 1 << 16,
+	FM_GRAPHS_BEGIN = 1 << 17,
+	FM_GRAPHS_SLOT = 1 << 18, /* `task' is a slot: of what was launched there */
+	FM_GRAPHS_LATER = 1 << 19 /* with FM_GATES_CLOCK: the set's clock is `later' from now on */
+};
 
 extern const char fm_graphs_text[]; /* PTX, to be linked to the device runtime */

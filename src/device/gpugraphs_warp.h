@@ -5,6 +5,8 @@
  *
  *	FM_GRAPHS_LAUNCH(graph)
  *		a tail launch of that graph, by one lane: 0, or the device runtime's error
+ *	FM_GRAPHS_PAUSE
+ *		between two looks of a chain that stays; may be left out
  */
 #pragma once
 #include "device/gpugraphs.h"
@@ -21,7 +23,13 @@ static inline bool fm_graphs_cut(struct fm_graphs *s, uint32_t task);
 #define FM_GS_STOPS(g, i)    fm_graphs_stops(FM_GRAPHS_OF(g), i)
 #define FM_GS_STOP(g, i)     fm_graphs_stop(FM_GRAPHS_OF(g), i)
 #define FM_GS_CUT(g, i)      fm_graphs_cut(FM_GRAPHS_OF(g), i)
+/* One for the slot that decides. */
+#define FM_GS_ROOM(g) ((g)->running < (g)->slots && FM_GRAPHS_OF(g)->opened == (g)->n)
 #include "device/gpusched_warp.h"
+
+#ifndef FM_GRAPHS_PAUSE
+#define FM_GRAPHS_PAUSE ((void)0)
+#endif
 
 /* --- stops inside kernels: with the turn, each of one lane --- */
 
@@ -58,26 +66,54 @@ static inline bool fm_graphs_cut(struct fm_graphs *s, uint32_t task)
 	return first != 0;
 }
 
+/* Of lane 0, with the turn: how long a resident chain stays. */
+static inline void fm_graphs_hear_stay(struct fm_graphs *s)
+{
+	if (!s->resides)
+		return;
+	s->s.idle = FM_GS_LOAD(&s->asked->idle);
+	s->s.has_words = FM_GS_LOAD(&s->asked->has_words) != 0;
+}
+
+/* Of lane 0: what was asked becomes the set's. Returns whether it is new. */
+static inline bool fm_graphs_take(uint64_t *to, const uint64_t *asked)
+{
+	uint64_t value = FM_GS_LOAD(asked);
+	bool news = value != *to;
+
+	FM_GS_STORE(to, value);
+	return news;
+}
+
 /* With the turn. Returns whether the host has asked for anything new. */
 static inline bool fm_graphs_hear(struct fm_graphs *s)
 {
 	struct fm_gs *g = &s->s.g;
 	uint32_t news = 0;
 
-	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
-		uint64_t jobs = FM_GS_LOAD(&s->asked->jobs[i]);
-
-		news |= jobs != g->task[i].rung;
-		FM_GS_STORE(&g->task[i].rung, jobs);
-	}
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
+		news |= fm_graphs_take(&g->task[i].rung, &s->asked->jobs[i]);
 	if (!FM_GS_LANE) {
-		uint64_t park = FM_GS_LOAD(&s->asked->park);
-
-		news |= park != g->park;
-		FM_GS_STORE(&g->park, park);
+		news |= fm_graphs_take(&g->park, &s->asked->park);
+		news |= fm_graphs_take(&g->drain, &s->asked->drain);
+		fm_graphs_hear_stay(s);
 	}
 	FM_GS_SYNC;
 	return FM_GS_ANY(news);
+}
+
+/* With the turn, after a decision: for chains that stay. */
+static inline void fm_graphs_show(struct fm_graphs *s)
+{
+	struct fm_gs *g = &s->s.g;
+	uint64_t more = 0;
+
+	if (g->running < g->slots && !FM_GS_SAME(FM_GS_LOAD(&g->park)))
+		more = fm_gs_pick(g, FM_GS_SAME(FM_GS_NOW)) != g->n;
+	if (FM_GS_LANE)
+		return;
+	FM_GS_STORE(&s->more, more);
+	FM_GS_STORE(&s->busy, (uint64_t)g->running);
 }
 
 /* One decision, with the turn. Returns the task whose chunk is to be launched; n: none. */
@@ -93,69 +129,124 @@ static inline uint32_t fm_graphs_decide(struct fm_graphs *s, bool opens)
 	FM_GS_SYNC;
 	fm_gs_hear(g, &heard);
 	FM_GS_SYNC;
+	fm_graphs_show(s);
 	return (uint32_t)FM_GS_SAME(s->opened);
 }
 
 /* With the turn: nothing is to be launched. Returns whether there is news all the same. */
-static inline bool fm_graphs_rest(struct fm_graphs *s)
+static inline bool fm_graphs_rest(struct fm_graphs *s, uint32_t slot)
 {
 	if (!FM_GS_LANE)
-		FM_GS_STORE(&s->said->rests, ++s->rests);
+		FM_GS_STORE(&s->said->rests[slot], ++s->rests[slot]);
 	FM_GS_ADD(&s->s.g.bell, 1); /* with a fence on both sides */
 	return fm_graphs_hear(s);
 }
 
-/* Of one slot: while a chunk runs, nothing else does. */
-static inline uint32_t fm_graphs_next(struct fm_graphs *s, bool hears, bool opens)
+/* May a chain that has nothing to run stay? `lent': as the last look at the host's memory was. */
+static inline bool fm_graphs_stays(struct fm_graphs *s, uint32_t look, bool *lent)
+{
+	struct fm_gs *g = &s->s.g;
+	uint64_t now;
+
+	if (FM_GS_LANE || FM_GS_PEEK(&g->park))
+		return false;
+	if (FM_GS_PEEK(&s->busy))
+		return true;
+	if (!s->resides)
+		return false;
+	now = FM_GS_NOW;
+	if (look % FM_GATES_LOOKS == 0)
+		*lent = now < FM_GS_LOAD(&s->s.told->until);
+	return *lent && ((s->s.has_words && !FM_GS_PEEK(&g->drained)) ||
+				FM_GS_PEEK(&g->wake) < fm_gs_add(now, s->s.idle));
+}
+
+/* Without the turn: until there is something for it, or it may not stay. Looks are hints: what
+ * follows decides. */
+static inline void fm_graphs_stay(struct fm_graphs *s)
+{
+	bool lent = false;
+
+	for (uint32_t look = 0; FM_GS_SAME(fm_graphs_stays(s, look, &lent)); look++) {
+		if (FM_GS_SAME(FM_GS_PEEK(&s->more)) || fm_gs_is_due(&s->s.g))
+			break;
+		FM_GRAPHS_PAUSE;
+	}
+}
+
+/* Waits for a decision, of a reader, of who hears, or of another slot. */
+static inline void fm_graphs_enter(struct fm_gs *g)
+{
+	while (FM_GS_SWAP(&g->turn, 1))
+		;
+}
+
+/* With the turn, which it lets go of while it stays: the slot has nothing to run. Returns whether
+ * it is to be decided again. */
+static inline bool fm_graphs_idles(struct fm_graphs *s, uint32_t slot, uint32_t *looks)
+{
+	bool lent = false;
+
+	if (!FM_GS_SAME(fm_graphs_stays(s, 0, &lent)))
+		return fm_graphs_rest(s, slot) && ++*looks < FM_GRAPHS_LOOKS;
+	FM_GS_SWAP(&s->s.g.turn, 0);
+	fm_graphs_stay(s);
+	fm_graphs_enter(&s->s.g);
+	return true;
+}
+
+/* Returns what the slot is to run; n: nothing. */
+static inline uint32_t fm_graphs_next(struct fm_graphs *s, uint32_t slot, bool hears, bool opens)
 {
 	struct fm_gs *g = &s->s.g;
 	uint32_t opened, looks = 0;
 
-	while (FM_GS_SWAP(&g->turn, 1)) /* of a reader, or of who hears */
-		;
+	fm_graphs_enter(g);
 	if (hears)
 		fm_graphs_hear(s);
 	do {
 		opened = fm_graphs_decide(s, opens);
-	} while (opens && opened == g->n && !FM_GS_SAME(g->running) && fm_graphs_rest(s) &&
-		 ++looks < FM_GRAPHS_LOOKS);
+	} while (opens && opened == g->n && fm_graphs_idles(s, slot, &looks));
 	FM_GS_SWAP(&g->turn, 0);
 	return opened;
 }
 
-static inline void fm_graphs_launch(struct fm_graphs *s, uint32_t task)
+static inline void fm_graphs_launch(struct fm_graphs *s, uint32_t slot, uint32_t task)
 {
 	const struct fm_graphs_task *of = &s->of[task];
-	uint64_t error;
+	uint64_t error, end = s->s.g.slots > 1 ? s->end[slot] : of->end;
 
 	if (FM_GS_LANE)
 		return;
+	s->on[slot] = task;
 	error = (uint64_t)FM_GRAPHS_LAUNCH(of->chunk[s->s.g.task[task].chunk]);
-	if (!error && of->end)
-		error = (uint64_t)FM_GRAPHS_LAUNCH(of->end);
+	if (!error && end)
+		error = (uint64_t)FM_GRAPHS_LAUNCH(end);
 	if (error)
 		FM_GS_STORE(&s->said->error, error);
 }
 
 static inline void fm_graphs_run(
-	struct fm_graphs *s, struct fm_gs_task *to, uint32_t task, uint32_t what)
+	struct fm_graphs *s, struct fm_gs_task *to, uint32_t task, uint32_t what, uint64_t later)
 {
 	struct fm_gs *g = &s->s.g;
 	bool opens = (what & (FM_GATES_ENDED | FM_GRAPHS_BEGIN)) != 0;
-	uint32_t opened;
+	uint32_t opened, slot = what & FM_GRAPHS_SLOT ? task : 0;
 
 	if (to)
 		fm_gates_read(g, to);
 	else if (what & (FM_GATES_NOTE | FM_GATES_QUIET))
 		fm_gates_switch_notes(&s->s, (what & FM_GATES_NOTE) != 0);
+	else if (what & FM_GATES_CLOCK)
+		fm_gates_clock(&s->s, later, (what & FM_GRAPHS_LATER) != 0);
 	if (!opens && !(what & FM_GRAPHS_HEAR))
 		return;
 	if (what & FM_GATES_ENDED && s->of[task].block)
 		FM_GS_ADD(&g->task[task].ended, 1); /* behind what its kernels have left */
 	else if (what & FM_GATES_ENDED && !FM_GS_LANE)
-		FM_GATES_MORE(&g->task[task].ended, 1);
+		FM_GATES_MORE(&g->task[what & FM_GRAPHS_SLOT ? s->on[slot] : task].ended, 1);
 	FM_GS_ADD(&g->bell, 1);
-	opened = fm_graphs_next(s, !(what & FM_GATES_ENDED), opens);
+	opened = fm_graphs_next(s, slot, !(what & FM_GATES_ENDED), opens);
 	if (opened != g->n)
-		fm_graphs_launch(s, opened);
+		fm_graphs_launch(s, slot, opened);
 }

@@ -4,8 +4,10 @@
 #include "launches.h"
 #include "set_lanes.h"
 #include <string.h>
+#include <unistd.h>
 
 #define FM_GS_ANY(x)            (x)
+#define FM_GRAPHS_PAUSE         usleep(20) /* a device has a processor for it */
 #define FM_GRAPHS_LAUNCH(graph) fk_launch_by_device((CUgraphExec)(uintptr_t)(graph), FK_TAIL)
 #include "device/gpugraphs_warp.h"
 
@@ -15,10 +17,11 @@ void fk_set_graph(const struct fk_block *b)
 		struct fm_graphs *set;
 		struct fm_gs_task *to;
 		uint32_t task, what;
+		uint64_t later;
 	} p;
 
 	memcpy(&p, b->params, sizeof(p));
-	fm_graphs_run(p.set, p.to, p.task, p.what);
+	fm_graphs_run(p.set, p.to, p.task, p.what, p.later);
 }
 
 /* Notes its number, in order. */
@@ -30,6 +33,19 @@ void fk_graph_chunk(const struct fk_block *b)
 
 	memcpy(&p, b->params, sizeof(p));
 	FM_GS_STORE(&p.log[1 + FM_GS_ADD(p.log, 1) % 4096], p.number);
+}
+
+/* Waits until it runs, or has run, so often. */
+void fk_graph_meet(const struct fk_block *b)
+{
+	struct {
+		uint64_t *at, most;
+	} p;
+
+	memcpy(&p, b->params, sizeof(p));
+	FM_GS_ADD(p.at, 1);
+	while (FM_GS_LOAD(p.at) < p.most)
+		usleep(100);
 }
 
 /* Launches each of n graphs; notes each answer but 0. */

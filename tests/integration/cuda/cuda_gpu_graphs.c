@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sets of tasks that launch themselves on the device (<fermata/gpu_sched.h>, engine "graphs"), as a
- * program uses them: one case of those below, "worker", which test_cuda_gpu_graphs.py drives, or
- * "measure TASKS".
+ * program uses them: one case of those below, "worker", "slots-worker" or "resident-worker", which
+ * test_cuda_gpu_graphs.py drives, or "measure TASKS".
  * Whatever is not as it should be ends it with a text. Exit status 77: no device, or no device
  * runtime.
  */
@@ -14,15 +14,19 @@ static const char text[] =
 	".visible .entry graph_chunk(.param .u64 log, .param .u64 number)\n{\n.reg .b64 %rd<7>;\n"
 	"ld.param.u64 %rd1, [log];\nld.param.u64 %rd2, [number];\natom.add.u64 %rd3, [%rd1], 1;\n"
 	"and.b64 %rd4, %rd3, 4095;\nshl.b64 %rd5, %rd4, 3;\nadd.u64 %rd6, %rd1, %rd5;\n"
-	"st.u64 [%rd6+8], %rd2;\nret;\n}\n";
+	"st.u64 [%rd6+8], %rd2;\nret;\n}\n"
+	".visible .entry graph_meet(.param .u64 at, .param .u64 most)\n{\n.reg .b64 %rd<5>;\n"
+	".reg .pred %p<2>;\nld.param.u64 %rd1, [at];\nld.param.u64 %rd2, [most];\n"
+	"atom.add.u64 %rd3, [%rd1], 1;\nLOOP:\nld.acquire.gpu.u64 %rd4, [%rd1];\n"
+	"setp.lt.u64 %p1, %rd4, %rd2;\n@%p1 bra LOOP;\nret;\n}\n";
 
 #define LOG 4096
 
 static struct {
 	CUcontext ctx;
 	CUmodule module;
-	CUfunction chunk;
-	CUdeviceptr log;
+	CUfunction chunk, meet;
+	CUdeviceptr log, met;
 	uint64_t ran, order[LOG];
 } m;
 
@@ -31,6 +35,8 @@ static void open_context(void)
 	m.ctx = begin();
 	MUST(!cuModuleLoadData(&m.module, text));
 	MUST(!cuModuleGetFunction(&m.chunk, m.module, "graph_chunk"));
+	MUST(!cuModuleGetFunction(&m.meet, m.module, "graph_meet"));
+	MUST(!cuMemAlloc_v2(&m.met, 8) && !cuMemsetD8_v2(m.met, 0, 8));
 	MUST(!cuMemAlloc_v2(&m.log, (1 + LOG) * 8) && !cuMemsetD8_v2(m.log, 0, (1 + LOG) * 8));
 	MUST(!cuCtxSynchronize()); /* the set's streams do not wait for that one */
 }
@@ -61,6 +67,18 @@ static int put(struct CUstream_st *stream, unsigned chunk, void *ctx)
 	return t->first ? t->first(stream) : launch_chunk(stream, t->number << 8 | chunk);
 }
 
+static int add_period(uint64_t period, unsigned chunks)
+{
+	struct fm_gpu_task t = {
+		.size = sizeof(t), .enqueue = put, .n_chunks = chunks, .period_ns = period};
+	static unsigned n = TASKS / 2;
+	unsigned number = n++ % TASKS;
+
+	task[number] = (struct task){.number = number, .chunks = chunks};
+	t.ctx = &task[number];
+	return fm_gpu_task_add(set, &t);
+}
+
 static int add_graphs(unsigned chunks, int priority, const unsigned *after, CUgraphExec *graph)
 {
 	struct fm_gpu_task t = {.size = sizeof(t),
@@ -78,11 +96,13 @@ static int add_graphs(unsigned chunks, int priority, const unsigned *after, CUgr
 	return fm_gpu_task_add(set, &t);
 }
 
+static unsigned slots = 1;
+
 static void new_set(const char *policy)
 {
 	int error = 0;
 
-	set = make(policy, 1, &error);
+	set = make(policy, slots, &error);
 	if (!set)
 		die("no set: %d", error);
 }
@@ -104,7 +124,7 @@ static void make_set(unsigned n)
 	start_set();
 }
 
-/* A graph as a program has it. `chunks' kernels */
+/* A graph as a program has it. */
 static CUgraphExec own_graph(uint64_t number, unsigned flags, bool host)
 {
 	struct cu_instantiate how = {.flags = flags};
@@ -126,7 +146,7 @@ static CUgraphExec own_graph(uint64_t number, unsigned flags, bool host)
 static void refusals(void)
 {
 	struct fm_gpu_set_options options = {
-		.size = sizeof(options), .policy = "edf", .slots = 2, .engine = "graphs"};
+		.size = sizeof(options), .policy = "edf", .slots = 17, .engine = "graphs"};
 	struct fm_gpu_task t = {.size = sizeof(t), .wcet_ns = 1};
 	CUgraphExec none[1] = {NULL}, host, other;
 	uint64_t *word;
@@ -134,9 +154,6 @@ static void refusals(void)
 
 	MUST(!fm_gpu_set_new(&options, &error) && error == -EOPNOTSUPP);
 	options.slots = 1;
-	options.resident = true;
-	MUST(!fm_gpu_set_new(&options, &error) && error == -EOPNOTSUPP);
-	options.resident = false;
 	MUST(!fm_gpu_set_new(&options, &error) && error == -ENODEV);
 	open_context();
 	new_set("edf");
@@ -550,9 +567,10 @@ static void each_call_fails(void)
 	for (unsigned nth = 1; !n || nth <= n; nth++) {
 		int error = 0, rc;
 		unsigned counted;
+		uint64_t *word;
 
 		fake_cuda_fail("*", nth, 999);
-		set = make("fifo", 1, &error);
+		set = make("fifo", slots, &error);
 		MUST(set || error);
 		if (!set) {
 			told++;
@@ -560,7 +578,8 @@ static void each_call_fails(void)
 		}
 		add_graphs(2, 0, NULL, NULL);
 		add_graphs(1, 0, NULL, NULL);
-		rc = fm_gpu_set_start(set);
+		rc = resident ? fm_gpu_release_word(set, 1, &word) : 0;
+		rc = rc ? rc : fm_gpu_set_start(set);
 		if (!rc) {
 			rc = fm_gpu_release(set, 0, 2) | fm_gpu_release(set, 1, 1);
 			rc |= fm_gpu_set_drain(set, PATIENCE);
@@ -593,11 +612,210 @@ static void no_runtime(void)
 	fm_gpu_set_free(set);
 }
 
+/* --- sets that are resident --- */
+
+static CUstream stores; /* code of the device */
+static uint64_t stored[TASKS];
+
+static void add_to(uint64_t *word, unsigned of, unsigned jobs)
+{
+	stored[of] += jobs;
+	MUST(!cuStreamWriteValue64_v2(stores, (CUdeviceptr)(uintptr_t)word, stored[of], 0));
+	MUST(!cuStreamSynchronize(stores));
+}
+
+static void await(unsigned of, uint64_t done)
+{
+	double end = seconds() + 120;
+
+	while (stats(of).done < done) {
+		MUST(seconds() < end);
+		usleep(1000);
+	}
+}
+
+static void new_resident(void)
+{
+	resident = true;
+	open_context();
+	MUST(!cuStreamCreate(&stores, 1));
+	new_set("edf");
+}
+
+/* By period and by word, and what comes after both; calls that wait for the device meanwhile. */
+static void periods_and_words(void)
+{
+	const unsigned after[] = {1};
+	uint64_t *word, periods;
+	CUdeviceptr d;
+
+	new_resident();
+	IS(0, add_graphs(2, 0, NULL, NULL));
+	IS(1, add_period(5000000, 1));
+	IS(2, add_graphs(1, 0, after, NULL));
+	IS(0, fm_gpu_release_word(set, 0, &word));
+	add_to(word, 0, 1); /* before the start */
+	start_set();
+	await(0, 1);
+	await(2, 3);
+	for (unsigned i = 0; i < 20; i++) {
+		MUST(!cuMemAlloc_v2(&d, 4096));
+		add_to(word, 0, 1 + i % 3);
+		await(0, stored[0]);
+		IS(0, fm_gpu_release(set, 1, 1)); /* more than by period */
+		MUST(!cuMemFree_v2(d));
+		MUST(i & 3 || !cuCtxSynchronize());
+	}
+	IS(0, fm_gpu_set_suspend(set));
+	add_to(word, 0, 2);
+	periods = stats(1).released;
+	while (stats(1).released < periods + 3) /* in time, though nothing runs */
+		usleep(1000);
+	MUST(!stats(FM_GPU_SET).running);
+	IS(0, fm_gpu_set_resume(set));
+	await(0, stored[0]);
+	IS(0, fm_gpu_set_suspend(set));
+	add_to(word, 0, 1);
+	IS(-ETIMEDOUT, fm_gpu_set_drain(set, 1000000));
+	stats(0); /* behind the news of the drain */
+	add_to(word, 0, 4);
+	periods = stats(1).released;
+	IS(0, fm_gpu_set_resume(set));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(stats(0).done == stored[0] - 4 && stats(1).done == periods && !stats(1).spare);
+	MUST(stats(2).done == periods);
+	read_log();
+	MUST(m.ran == 2 * stats(0).done + 2 * periods);
+	start_set(); /* what came in the drain, and the next periods */
+	await(0, stored[0]);
+	await(1, periods + 2);
+	fm_gpu_set_free(set);
+	MUST(!cuCtxSynchronize());
+}
+
+/* It ends with its context, or with the process, while a chain stays. */
+static void resident_ends(void)
+{
+	uint64_t *word;
+
+	new_resident();
+	IS(0, add_graphs(1, 0, NULL, NULL));
+	IS(0, fm_gpu_release_word(set, 0, &word));
+	start_set();
+	add_to(word, 0, 3);
+	await(0, 3);
+	MUST(!cuCtxDestroy_v2(m.ctx));
+	IS(-ENODEV, fm_gpu_set_drain(set, PATIENCE));
+	fm_gpu_set_free(set);
+	new_resident();
+	IS(0, add_graphs(1, 0, NULL, NULL));
+	IS(0, fm_gpu_release_word(set, 0, &word));
+	start_set();
+}
+
+/* --- several slots --- */
+
+/* One graph is at work once. */
+static void own_graphs_on_slots(void)
+{
+	enum { BY_DEVICE = 4 };
+	CUgraphExec graph[2], other[2];
+
+	slots = 2;
+	open_context();
+	graph[0] = graph[1] = other[1] = own_graph(7, BY_DEVICE, false);
+	other[0] = own_graph(8, BY_DEVICE, false);
+	new_set("edf");
+	IS(0, add_graphs(2, 0, NULL, graph)); /* one task's chunks run one after the other */
+	IS(1, add_graphs(2, 0, NULL, other));
+	IS(-EINVAL, fm_gpu_set_start(set));
+	MUST(strstr(why(), "task 1 \"task1\", chunk 1: its graph is that of another task, too"));
+	fm_gpu_set_free(set);
+	other[1] = other[0];
+	new_set("edf");
+	IS(0, add_graphs(2, 0, NULL, graph));
+	IS(1, add_graphs(2, 0, NULL, other));
+	start_set();
+	for (unsigned i = 0; i < 30; i++)
+		IS(0, fm_gpu_release(set, i % 2, 1));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	read_log();
+	MUST(m.ran == 60 && stats(0).done == 15 && stats(1).done == 15);
+	fm_gpu_set_free(set);
+}
+
+/* Waits until it has been launched so often. */
+static int launch_meet(struct CUstream_st *stream)
+{
+	static const uint64_t most = 3;
+	void *params[] = {&m.met, (void *)(uintptr_t)&most};
+
+	return cuLaunchKernel(m.meet, 1, 1, 1, 1, 1, 1, 0, stream, params, NULL) ? -EIO : 0;
+}
+
+/* The end of one job releases three, which run at once; what the host releases does, too. */
+static void slots_run_at_once(void)
+{
+	const unsigned after[] = {3};
+
+	slots = 3;
+	for (unsigned round = 0; round < 2; round++) {
+		open_context();
+		new_set("fifo");
+		for (unsigned i = 0; i < 3; i++) {
+			IS((int)i, add_graphs(1, 0, round ? after : NULL, NULL));
+			task[round * 4 + i].first = launch_meet;
+		}
+		IS(3, add_graphs(1, 0, NULL, NULL));
+		start_set();
+		for (unsigned i = 0; i < 3 && !round; i++)
+			IS(0, fm_gpu_release(set, i, 1));
+		IS(0, fm_gpu_release(set, 3, 1));
+		IS(0, fm_gpu_set_drain(set, PATIENCE));
+		MUST(stats(FM_GPU_SET).done == 4);
+		fm_gpu_set_free(set);
+	}
+}
+
+/* A task after another on each slot, and threads that release: none is lost, and each chunk runs
+ * once, in the order of its job's. */
+static void many_on_slots(void)
+{
+	const unsigned after[] = {0};
+	unsigned next[4] = {0};
+	pthread_t thread[3];
+
+	slots = 3;
+	open_context();
+	new_set("fixed-priority");
+	for (unsigned i = 0; i < 3; i++)
+		IS((int)i, add_graphs(1 + i % 3, (int)i, NULL, NULL));
+	IS(3, add_graphs(2, 5, after, NULL));
+	start_set();
+	for (uintptr_t i = 0; i < 3; i++)
+		MUST(!pthread_create(&thread[i], NULL, release_one, (void *)i));
+	for (unsigned i = 0; i < 3; i++)
+		MUST(!pthread_join(thread[i], NULL));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	for (unsigned i = 0; i < 4; i++)
+		MUST(stats(i).done == 300);
+	read_log();
+	MUST(m.ran == 300 * (1 + 2 + 3 + 2));
+	for (unsigned i = 0; i < m.ran; i++) {
+		unsigned of = (unsigned)(m.order[i] >> 8) & 3, chunks = of == 3 ? 2 : 1 + of;
+
+		MUST(m.order[i] == (of << 8 | next[of]));
+		next[of] = next[of] + 1 == chunks ? 0 : next[of] + 1;
+	}
+	MUST(!cuCtxSynchronize());
+	fm_gpu_set_free(set);
+}
+
 /* --- until it is told to stop --- */
 
 static void worker(unsigned jobs)
 {
-	const unsigned after[] = {0};
+	const unsigned after[] = {0}, clock = 5;
 	uint64_t told = 0, chunks = 0, done = 0;
 	unsigned wrong = 0;
 
@@ -605,6 +823,8 @@ static void worker(unsigned jobs)
 	new_set("fair");
 	for (unsigned i = 0; i < 5; i++)
 		IS((int)i, add_graphs(1 + i % 3, 0, i == 4 ? after : NULL, NULL));
+	if (resident)
+		IS((int)clock, add_period(3000000, 1));
 	start_set();
 	puts("ready");
 	fflush(stdout);
@@ -623,6 +843,7 @@ static void worker(unsigned jobs)
 	for (unsigned i = 0; i < 5; i++)
 		chunks += stats(i).done * (1 + i % 3);
 	read_log();
+	chunks += resident ? stats(clock).done : 0;
 	wrong += m.ran != chunks;
 	wrong += stats(4).done != stats(0).done;
 	fm_gpu_set_free(set);
@@ -692,6 +913,12 @@ static const struct {
 	{"parks", parks},
 	{"fails", each_call_fails},
 	{"no-runtime", no_runtime},
+	{"resident-fails", each_call_fails},
+	{"resident", periods_and_words},
+	{"resident-ends", resident_ends},
+	{"slots-own", own_graphs_on_slots},
+	{"slots", many_on_slots},
+	{"slots-at-once", slots_run_at_once},
 };
 
 int main(int argc, char **argv)
@@ -705,7 +932,11 @@ int main(int argc, char **argv)
 		measure(argc > 2 ? (unsigned)atoi(argv[2]) : 2);
 		return 0;
 	}
-	if (!strcmp(argv[1], "worker")) {
+	if (strstr(argv[1], "-worker") || strstr(argv[1], "-fails")) {
+		resident = !strncmp(argv[1], "resident", 8);
+		slots = 2;
+	}
+	if (strstr(argv[1], "worker")) {
 		worker(argc > 2 ? (unsigned)atoi(argv[2]) : 0);
 		return 0;
 	}

@@ -143,7 +143,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "graphs"))
 		return printf("gates=%zx slots=%zx policy=%zx priority=%zx asked=%zx said=%zx "
 			      "rests=%zx of=%zx block=%zx stops=%zx of_size=%zx first=%zx from=%zx "
-			      "stop=%zx",
+			      "stop=%zx resides=%zx end=%zx",
 			       sizeof(struct fm_gates), offsetof(struct fm_gs, slots),
 			       offsetof(struct fm_gs, policy),
 			       offsetof(struct fm_gs_task, priority),
@@ -154,7 +154,9 @@ int main(int argc, char **argv)
 			       sizeof(struct fm_graphs_task),
 			       offsetof(struct fm_graphs_block, first),
 			       offsetof(struct fm_graphs_block, from),
-			       offsetof(struct fm_graphs_block, stop)) < 0;
+			       offsetof(struct fm_graphs_block, stop),
+			       offsetof(struct fm_graphs, resides),
+			       offsetof(struct fm_graphs, end)) < 0;
 	if (argc != 3)
 		return 2;
 	seed = strtoull(argv[1], NULL, 10);

@@ -31,8 +31,8 @@ def case(fermata, name, *options):
     check(p.wait() == 0, f"{name}: status {p.p.returncode}")
 
 
-def worker(fermata, *options):
-    w = fermata.program([SET, "worker"], *options, cls=Worker)
+def worker(fermata, *options, kind="worker"):
+    w = fermata.program([SET, kind], *options, cls=Worker)
     w.line("ready")
     fermata.knows(w.pid)
     return w
@@ -51,6 +51,19 @@ def what_a_program_sees(stack):
     case(fermata, "own", "--memory")
 
 
+def sets_that_are_resident(stack):
+    fermata = world(stack)
+    for name in "resident", "resident-ends":
+        case(fermata, name)
+    case(fermata, "resident", "--guardian")
+
+
+def sets_of_several_slots(stack):
+    fermata = world(stack)
+    for name in "slots", "slots-own", "slots-at-once":
+        case(fermata, name)
+
+
 def what_a_device_is_to_measure_can_be_measured(stack):
     p = world(stack).program([SET, "measure", "3"])
     check(len(p.line("row 3").split()) == 7 and p.wait() == 0, f"status {p.p.returncode}")
@@ -58,6 +71,7 @@ def what_a_device_is_to_measure_can_be_measured(stack):
 
 def each_call_of_the_driver_fails_once(stack):
     case(world(stack), "fails")
+    case(world(stack), "resident-fails")
 
 
 def without_a_device_runtime_it_does_not_start(stack):
@@ -68,9 +82,8 @@ def without_a_device_runtime_it_does_not_start(stack):
     case(fermata, "no-runtime")
 
 
-def a_set_stops_with_its_group_and_goes_on(stack):
-    fermata = world(stack)
-    w = worker(fermata)
+def stops_and_goes_on(fermata, kind):
+    w = worker(fermata, kind=kind)
     for n in range(1, 3):
         w.advances()
         fermata.cli("suspend", str(w.pid))
@@ -80,6 +93,12 @@ def a_set_stops_with_its_group_and_goes_on(stack):
         fermata.cli("resume", str(w.pid))
     w.advances()
     w.finish()
+
+
+def a_set_stops_with_its_group_and_goes_on(stack):
+    fermata = world(stack)
+    for kind in "worker", "slots-worker", "resident-worker":
+        stops_and_goes_on(fermata, kind)
 
 
 def a_more_urgent_program_comes_first(stack):
@@ -95,7 +114,7 @@ def a_more_urgent_program_comes_first(stack):
 
 def suspended_at_random(stack):
     fermata, rng = world(stack), random.Random(11)
-    programs = [fermata.program([SET, "worker", "120"], cls=Worker) for _ in range(2)]
+    programs = [fermata.program([SET, kind, "120"], cls=Worker) for kind in ("worker", "resident-worker")]
     for p in programs:
         p.line("ready")
         fermata.knows(p.pid)
@@ -121,6 +140,8 @@ def the_daemon_dies_while_the_set_stands(stack):
 if __name__ == "__main__":
     main(
         what_a_program_sees,
+        sets_that_are_resident,
+        sets_of_several_slots,
         what_a_device_is_to_measure_can_be_measured,
         each_call_of_the_driver_fails_once,
         without_a_device_runtime_it_does_not_start,

@@ -28,6 +28,7 @@ TOLD_DONE, TOLD_DECIDED, TOLD_LEFT, TOLD_UNTIL, TOLD_EXPIRED, TOLD_NOTES = (
 GATE, DONE, WORD = 32, 40, 48  # of struct fm_gs_task
 TURN, READERS, N = 8, 40, 72  # of struct fm_gs
 KICK, ENDED, PARK, RESIDE = 1, 2, 8, 512
+HEAR, BEGIN, SLOT = 1 << 16, 1 << 17, 1 << 18
 
 
 def output(*argv):
@@ -203,11 +204,12 @@ def test_a_resident_goes_when_the_host_says_so(stack):
 
 
 class Graphs:
-    """A set of two tasks that launches itself: 0 is one graph, and 1 is one with another that is its end."""
-    GRAPH, END, AT, ASKED, SAID = [0x1000, 0x1001], [0, 0x2001], 0x30000000, 0x71000000, 0x72000000
+    """A set of two tasks that launches itself: 0 is one graph, and 1 is one with another that is its end. On two slots each slot
+    has an end."""
+    GRAPH, END, SLOT_END, AT, ASKED, SAID = [0x1000, 0x1001], [0, 0x2001], [0x3000, 0x3001], 0x30000000, 0x71000000, 0x72000000
     BLOCK = 0x75000000
 
-    def __init__(self, rng):
+    def __init__(self, rng, slots=1, resides=0):
         self.kernel = kernel_of("graphs-text", "fermata_graph")
         self.kernel.calls = {"cudaGraphLaunch": self.launched}
         self.rng, self.queue, self.begun, self.order = rng, [], 0, []
@@ -219,11 +221,14 @@ class Graphs:
             if small.at + at in self.memory:
                 self.memory[self.AT + at] = self.memory[small.at + at]
         self.memory.store(self.AT + small.own.start - small.at, TOLD, 8)
-        self.memory.store(self.AT + self.field["slots"], 1, 4)
+        self.memory.store(self.AT + self.field["slots"], slots, 4)
+        self.put("resides", resides)
+        for slot in range(slots):
+            self.memory.store(self.AT + self.field["rests"] + 8 * slot, 1, 8)
+            self.memory.store(self.AT + self.field["end"] + 8 * slot, self.SLOT_END[slot], 8)
+            self.memory.store(self.SAID + 8 * slot, 1, 8)
         self.put("asked", self.ASKED)
         self.put("said", self.SAID)
-        self.put("rests", 1)
-        self.memory.store(self.SAID, 1, 8)
         for task in range(2):
             of, chunks = self.AT + self.field["of"] + self.field["of_size"] * task, 0x73000000 + 8 * task
             self.memory.store(of, chunks, 8)
@@ -253,7 +258,7 @@ class Graphs:
 
     def block(self, task, what):
         place = machine.Block(self.kernel, (1, 1, 1), (32, 1, 1), (0, 0, 0), dict(zip(
-            (name for name, _ in self.kernel.params), (self.AT, 0, task, what))), self.memory)
+            (name for name, _ in self.kernel.params), (self.AT, 0, task, what, 0))), self.memory)
         for thread in place.threads:
             thread.special["%globaltimer"] = 1000
         return place
@@ -274,8 +279,12 @@ class Graphs:
     def park(self, parks):
         self.memory.store(self.ASKED + 8 * TASKS, parks, 8)
 
-    def rests(self):
-        return self.memory.load(self.SAID, 8)
+    def rests(self, slot=0):
+        return self.memory.load(self.SAID + 8 * slot, 8)
+
+    def run_beside(self, blocks):
+        while not all(block.ended() for block in blocks):
+            self.rng.choice([block for block in blocks if not block.ended()]).advance(self.rng)
 
     def kernels(self):
         """What the device does with what was launched: the kernel of each graph that ends with it."""
@@ -351,6 +360,44 @@ def test_a_chunk_is_told_to_stop_by_a_park(stack):
         check(g.of_block("stop") == (park == 1), f"park {park}: {g.of_block('stop')}")
 
 
+def test_a_chain_stays_for_a_word(stack):
+    g, word = Graphs(random.Random(9), resides=1), 0x50000000
+    g.memory.store(g.tasks + WORD, word, 8)
+    g.memory.store(TOLD + TOLD_UNTIL, 10 ** 9, 8)
+    g.memory.store(g.ASKED + 8 * (TASKS + 3), 1, 8)
+    chain = g.begin()
+    for _ in range(4000):
+        chain.advance(g.rng)
+    check(not chain.ended() and g.rests() == 1, "it does not stay")
+    g.memory.store(word, 1, 8)  # and nobody is told
+    g.run(chain)
+    check(g.queue == [g.GRAPH[0]] and g.rests() == 1, f"it launches {g.queue}")
+    end = next(g.kernels())
+
+    def go():
+        g.memory.store(TOLD + TOLD_UNTIL, 0, 8)
+    g.run(end, meanwhile=go, after=4000)
+    check((g.done(0), g.rests(), g.queue) == (1, 2, []), f"done {g.done(0)}, {g.rests()} rests")
+
+
+def test_each_slot_has_a_chain(stack):
+    g = Graphs(random.Random(10), slots=2)
+    g.ask(0, 2)
+    g.ask(1, 1)
+    g.run_beside([g.block(slot, BEGIN | SLOT) for slot in range(2)])
+    for _ in range(2):
+        check(sorted(g.queue[:2] + g.queue[2:]) == g.GRAPH + g.SLOT_END, f"launched {g.queue}")
+        first = g.queue.index(g.SLOT_END[0])  # behind a chunk, and each is on one slot
+        check(g.queue[first - 1] in g.GRAPH, f"launched {g.queue}")
+        if g.done(0) == 0:
+            g.ask(1, 1)
+            g.run(g.block(0, HEAR))  # both slots have work: it is heard
+        g.queue.clear()
+        g.run_beside([g.block(slot, ENDED | SLOT) for slot in range(2)])
+    check((g.done(0), g.done(1), g.queue) == (2, 2, []), f"done {g.done(0)}, {g.done(1)}, then {g.queue}")
+    check((g.rests(0), g.rests(1)) == (2, 2), f"{g.rests(0)}, {g.rests(1)} rests")
+
+
 def test_no_release_is_lost_as_a_chain_ends(stack):
     """Looks of the host at any moment are for the fake driver, where they cost less; here some, of which the last are where it rests."""
     steps = 0
@@ -402,5 +449,5 @@ def test_the_committed_texts_are_those_of_their_sources(stack):
 main(test_a_warp_does_what_a_processor_does, test_the_host_reads_between_two_decisions,
      test_a_resident_decides_until_it_is_parked, test_a_resident_goes_when_the_host_has_gone,
      test_a_resident_goes_when_the_host_says_so, test_a_chain_of_graphs_launches_itself,
-     test_a_chunk_is_told_to_stop_and_goes_on, test_a_chunk_is_told_to_stop_by_a_park,
-     test_no_release_is_lost_as_a_chain_ends, test_the_committed_texts_are_those_of_their_sources)
+     test_a_chunk_is_told_to_stop_and_goes_on, test_a_chunk_is_told_to_stop_by_a_park, test_a_chain_stays_for_a_word,
+     test_each_slot_has_a_chain, test_no_release_is_lost_as_a_chain_ends, test_the_committed_texts_are_those_of_their_sources)

@@ -45,7 +45,7 @@ static bool wants(const struct fm_cu_feed *f, uint64_t now)
 {
 	const struct fm_gates_told *t = fm_cu_gates_told(f->gates);
 
-	if (f->has_words || fm_cu_feed_told(&t->pending))
+	if ((f->has_words && !f->drains) || fm_cu_feed_told(&t->pending))
 		return true;
 	for (uint32_t i = 0; i < f->n; i++)
 		if (!f->work[i].error &&

@@ -158,7 +158,7 @@ void fm_cu_gates_fork_child(void)
 /* Jobs give way to decisions. Of graphs both are in one stream, and the other is captured. */
 static fm_cu_result make_streams(struct fm_cu_gates *g)
 {
-	uint32_t n = fm_cu_gates_of_graphs(g) ? 1 : g->n;
+	uint32_t n = fm_cu_gates_of_graphs(g) ? g->slots : g->n;
 	int least = 0, greatest = 0;
 	fm_cu_result rc = g->cu->priority_range(&least, &greatest);
 
@@ -209,25 +209,33 @@ static size_t n_after(const struct fm_gs *set)
 	return n;
 }
 
-/* The words as the device is to find them, whose pointers are its own. */
-static void describe(const struct fm_cu_gates *g, const struct fm_gs *set, char *words)
+void fm_cu_gates_begin_periods(
+	struct fm_cu_gates *g, struct fm_gates *head, struct fm_gs_task *task)
 {
-	struct fm_gates head = {.g = *set, .clock = g->clock.later};
-	struct fm_gs_task *task = (struct fm_gs_task *)(words + head_size(g));
 	uint64_t now = fm_now();
+
+	head->clock = g->clock.later;
+	for (uint32_t i = 0; i < g->n; i++)
+		if (task[i].period && g->clock.known) {
+			task[i].next = now + task[i].phase;
+			head->g.wake = FM_MIN(head->g.wake, task[i].next);
+		}
+	g->shared->told.wake = head->g.wake;
+}
+
+/* The words as the device is to find them, whose pointers are its own. */
+static void describe(struct fm_cu_gates *g, const struct fm_gs *set, char *words)
+{
+	struct fm_gates head = {.g = *set};
+	struct fm_gs_task *task = (struct fm_gs_task *)(words + head_size(g));
 
 	head.g.task = (struct fm_gs_task *)(uintptr_t)task_at(g, 0);
 	head.g.after = (uint32_t *)(uintptr_t)task_at(g, g->n);
 	head.told = (struct fm_gates_told *)(uintptr_t)(g->shared_at +
 							offsetof(struct fm_cu_gates_shared, told));
 	memcpy(task, set->task, tasks_size(g));
-	for (uint32_t i = 0; i < g->n; i++)
-		if (task[i].period && g->clock.known) {
-			task[i].next = now + task[i].phase;
-			head.g.wake = FM_MIN(head.g.wake, task[i].next);
-		}
+	fm_cu_gates_begin_periods(g, &head, task);
 	memcpy(words, &head, sizeof(head));
-	g->shared->told.wake = head.g.wake;
 	if (n_after(set))
 		memcpy(words + head_size(g) + tasks_size(g), set->after,
 			n_after(set) * sizeof(*set->after));
@@ -240,12 +248,21 @@ static fm_cu_result write_words(
 	return g->cu->copy_to_device(g->words, words, size, g->news);
 }
 
+/* Asks for the device's clock; `changes': and the set's is `later' from then on. */
+static fm_cu_result launch_clock(struct fm_cu_gates *g, uint64_t later, bool changes)
+{
+	if (fm_cu_gates_of_graphs(g))
+		return fm_cu_graphs_launch(
+			g, g->news, 0, 0, FM_GATES_CLOCK | (changes ? FM_GRAPHS_LATER : 0), later);
+	return launch(g, g->news, 0, 0, FM_GATES_CLOCK, later, changes);
+}
+
 static fm_cu_result look_at_clock(struct fm_cu_gates *g, struct fm_cu_clock_look *l)
 {
 	fm_cu_result rc;
 
 	l->before = fm_now();
-	rc = launch(g, g->news, 0, 0, FM_GATES_CLOCK, 0, 0);
+	rc = launch_clock(g, 0, false);
 	if (!rc)
 		rc = fm_cu_gates_await(g, g->news);
 	l->after = fm_now();
@@ -254,7 +271,7 @@ static fm_cu_result look_at_clock(struct fm_cu_gates *g, struct fm_cu_clock_look
 }
 
 /* By the narrowest of some looks. */
-static fm_cu_result measure_clock(struct fm_cu_gates *g)
+fm_cu_result fm_cu_gates_measure_clock(struct fm_cu_gates *g)
 {
 	struct fm_cu_clock_look best = {.after = UINT64_MAX}, l;
 	fm_cu_result rc = 0;
@@ -282,7 +299,7 @@ static fm_cu_result begin_words(
 /* The first launch may wait for the device, so it is made while nothing stands there. */
 static fm_cu_result launch_first(struct fm_cu_gates *g)
 {
-	return fm_cu_gates_of_graphs(g) ? fm_cu_graphs_launch(g, g->news, 0, 0, 0)
+	return fm_cu_gates_of_graphs(g) ? fm_cu_graphs_launch(g, g->news, 0, 0, 0, 0)
 					: launch(g, g->news, 0, 0, 0, 0, 0);
 }
 
@@ -307,8 +324,8 @@ static int make(struct fm_cu_gates *g, const struct fm_gs *set)
 		rc = launch_first(g);
 	if (!rc)
 		rc = g->cu->stream_synchronize(g->news);
-	if (!rc && fm_cu_gates_is_resident(g)) {
-		rc = measure_clock(g);
+	if (!rc && g->kind == FM_CU_GATES_RESIDENT) { /* of graphs: later */
+		rc = fm_cu_gates_measure_clock(g);
 		if (!rc)
 			rc = write_words(g, set, words, size);
 		if (!rc)
@@ -336,6 +353,7 @@ int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, u
 	g->cu = cu;
 	g->kind = kind;
 	g->n = set->n;
+	g->slots = set->slots;
 	rc = make(g, set);
 	if (rc)
 		fm_cu_gates_destroy(g);
@@ -471,7 +489,7 @@ int fm_cu_gates_tell(
 	struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs, uint64_t chunks)
 {
 	if (fm_cu_gates_of_graphs(g))
-		return fm_cu_graphs_tell(g, task, what, jobs);
+		return fm_cu_graphs_tell(g, task, what, jobs, chunks);
 	return launch(g, g->news, 0, task, what, jobs, chunks) ? -EIO : 0;
 }
 
@@ -484,7 +502,7 @@ int fm_cu_gates_read(struct fm_cu_gates *g, struct fm_cu_gates_words *words)
 {
 	CUdeviceptr to = g->shared_at + offsetof(struct fm_cu_gates_shared, task);
 
-	fm_cu_result rc = fm_cu_gates_of_graphs(g) ? fm_cu_graphs_launch(g, g->news, to, 0, 0)
+	fm_cu_result rc = fm_cu_gates_of_graphs(g) ? fm_cu_graphs_launch(g, g->news, to, 0, 0, 0)
 						   : launch(g, g->news, to, 0, 0, 0, 0);
 
 	if (rc || fm_cu_gates_await(g, g->news))
@@ -565,11 +583,15 @@ void fm_cu_gates_lend(struct fm_cu_gates *g, uint64_t until)
 
 bool fm_cu_gates_resides(const struct fm_cu_gates *g)
 {
+	if (fm_cu_gates_of_graphs(g))
+		return fm_cu_gates_is_resident(g) && fm_cu_graphs_resides(g);
 	return g->residents != __atomic_load_n(&g->shared->told.left, __ATOMIC_ACQUIRE);
 }
 
 int fm_cu_gates_reside(struct fm_cu_gates *g, uint64_t idle, bool has_words)
 {
+	if (fm_cu_gates_of_graphs(g))
+		return fm_cu_graphs_reside(g, idle, has_words);
 	if (fm_cu_gates_resides(g))
 		return 0;
 	if (launch(g, g->resident, 0, 0, FM_GATES_RESIDE, idle, has_words))
@@ -585,7 +607,7 @@ int fm_cu_gates_follow_clock(struct fm_cu_gates *g)
 	if (look_at_clock(g, &l))
 		return -EIO;
 	fm_cu_clock_follow(&g->clock, &l);
-	return launch(g, g->news, 0, 0, FM_GATES_CLOCK, g->clock.later, 1) ? -EIO : 0;
+	return launch_clock(g, g->clock.later, true) ? -EIO : 0;
 }
 
 int fm_cu_gates_copy_words(struct fm_cu_gates *g, CUdeviceptr from, uint64_t *to, uint32_t n)

@@ -25,18 +25,19 @@
  *
  * A set of graphs (FM_CU_GATES_GRAPHS, device/gpugraphs.h) has no streams of tasks: each chunk is a
  * graph, which fm_cu_gates_add() makes of what `enqueue` launches, or is given, and which the
- * device launches itself. It has one stream for its chain of graphs, and what has no gate needs no
- * refill: nothing is put. What the host asks for it writes into memory of its own; then it begins a
- * chain, if none is at work, by one launch of a graph, or else has it heard, by one launch of the
- * kernel. Its kernel is linked to the device runtime of a CUDA toolkit, which is looked for when it
- * is needed (device_runtime.h). With FM_CU_GATES_STOPS each task has a control block of the
- * guardian's; `enqueue` gives it to the kernels that it launches (fm_cu_gates_guard), and a chunk
- * that is nothing but a row of such kernels may be stopped in their middle.
+ * device launches itself. Each slot has one stream for its chain of graphs, and what has no gate
+ * needs no refill: nothing is put. In one that is resident chains stay, in place of a warp. What
+ * the host asks for it writes into memory of its own; then it begins a chain, if none is at work,
+ * by one launch of a graph, or else has it heard, by one launch of the kernel. Its kernel is linked
+ * to the device runtime of a CUDA toolkit, which is looked for when it is needed
+ * (device_runtime.h). With FM_CU_GATES_STOPS each task has a control block of the guardian's;
+ * `enqueue` gives it to the kernels that it launches (fm_cu_gates_guard), and a chunk that is
+ * nothing but a row of such kernels may be stopped in their middle.
  *
  * Owns: the streams of a set, its graphs, and its words; the kernels of each context.
- * Locks: one, over the list of those kernels; of a set of graphs one, over the begin of its chain.
- * Threads: those that put chunks, one at a time for each task; those that tell and look, any;
- * others one at a time for each set. With the set's context current. fm_cu_gates_told(): any.
+ * Locks: one, over the list of those kernels; of a set of graphs one, over the begins of its
+ * chains. Threads: those that put chunks, one at a time for each task; those that tell and look,
+ * any; others one at a time for each set. With the set's context current. fm_cu_gates_told(): any.
  */
 #pragma once
 #include "api/cuda/core/driver.h"
@@ -55,19 +56,21 @@ static inline unsigned fm_cu_gates_room(unsigned channels, unsigned at_work)
 	return room < FM_GATES_TASKS ? room : FM_GATES_TASKS;
 }
 
-/* Kinds of sets. */
+/* Kinds of sets, or both. */
 #define FM_CU_GATES_RESIDENT 1u
-#define FM_CU_GATES_GRAPHS   2u /* has one slot, and no periods or words */
-#define FM_CU_GATES_STOPS    4u /* likewise: chunks of guarded kernels are stopped inside */
+#define FM_CU_GATES_GRAPHS   2u
+#define FM_CU_GATES_STOPS                                                       \
+	4u /* chunks of guarded kernels are stopped inside: of graphs, one slot \
+	    */
 
 /* Words that code of the device may add to, which are 0. -ENOMEM, -EIO. */
 int fm_cu_gates_words_new(const struct fm_cu_driver *cu, uint32_t n, CUdeviceptr *words);
 
 /* Of tasks as `set` describes them: n, slots, policy, gap, park, task, after; the decider's
  * words are 0, but for what was counted before. In a resident set tasks with a period are released
- * by it from now + `phase` on. `kind`: 0 or one of the above; the last comes with the one before
- * it. -E2BIG: more tasks than `room`. -ENOSYS: the driver lacks calls, or does not take them; of
- * graphs: or there is no device runtime, or it cannot be linked. -ENOMEM; -EIO. */
+ * by it from now + `phase` on. `kind`: 0, or of the above. -E2BIG: more tasks than `room`.
+ * -ENOSYS: the driver lacks calls, or does not take them; of graphs: or there is no device runtime,
+ * or it cannot be linked. -ENOMEM; -EIO. */
 int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
 	unsigned kind, struct fm_cu_gates **out);
 
@@ -87,6 +90,7 @@ enum fm_cu_graph_refusal {
 	FM_CU_GRAPH_NOT_BY_DEVICE, /* it was not instantiated for that */
 	FM_CU_GRAPH_NOT_UPLOADED,  /* it cannot be: it is of another context, or none at all */
 	FM_CU_GRAPH_NOT_CAPTURED,  /* what was launched cannot be */
+	FM_CU_GRAPH_IS_SHARED,     /* it is of another task, too, on several slots */
 };
 struct fm_cu_gates_refusal {
 	uint32_t task, chunk;

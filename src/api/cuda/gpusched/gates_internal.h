@@ -26,17 +26,20 @@ struct fm_cu_graphs {
 	CUdeviceptr blocks; /* the guardian's, of all tasks; 0: none */
 	struct fm_cu_gates_guard guard[FM_GATES_TASKS];
 	size_t first[FM_GATES_TASKS + 1];
-	CUgraph *captured;       /* of each chunk, and behind these of each task; NULL: none */
-	CUgraphExec *own, begin; /* to be destroyed: of each of those; and what begins a chain */
+	CUgraph *captured; /* of each chunk, and behind these of each task; NULL: none */
+	CUgraphExec *own;  /* to be destroyed: of each of those */
+	/* Of each slot: what begins its chain, and of several what is launched behind each chunk.
+	 */
+	CUgraphExec begin[FM_GRAPHS_SLOTS], end[FM_GRAPHS_SLOTS];
 	bool ready;
-	pthread_mutex_t lock; /* of what follows; over the launch */
-	bool closed;          /* nothing is opened any more */
-	uint64_t begun;       /* the rest after which a chain was begun last */
+	pthread_mutex_t lock;            /* of what follows; over the launch */
+	bool closed;                     /* nothing is opened any more */
+	uint64_t begun[FM_GRAPHS_SLOTS]; /* the rest after which a chain was begun last */
 };
 
 struct fm_cu_gates {
 	const struct fm_cu_driver *cu;
-	uint32_t n;
+	uint32_t n, slots;
 	CUfunction set;
 	struct fm_cu_gates_shared *shared;
 	CUdeviceptr shared_at, words; /* words: fm_gates or fm_graphs, tasks, after, lists */
@@ -48,7 +51,9 @@ struct fm_cu_gates {
 	uint64_t put[FM_GATES_TASKS]; /* chunks, also those that failed */
 	bool broken[FM_GATES_TASKS];  /* a wait stands there alone */
 	_Atomic bool any_put;
-	struct fm_cu_graphs graphs; /* of a set of them; its chain is in the stream `resident' */
+	/* Of a set of them. The chain of slot 0 is in the stream `resident', and those of others
+	 * are in the streams of their numbers, of which 0 is what is captured. */
+	struct fm_cu_graphs graphs;
 };
 
 static inline bool fm_cu_gates_of_graphs(const struct fm_cu_gates *g)
@@ -57,6 +62,11 @@ static inline bool fm_cu_gates_of_graphs(const struct fm_cu_gates *g)
 }
 
 fm_cu_result fm_cu_gates_await(struct fm_cu_gates *g, CUstream stream);
+/* Of a resident set, when the device has its words. */
+fm_cu_result fm_cu_gates_measure_clock(struct fm_cu_gates *g);
+/* Periods begin now. */
+void fm_cu_gates_begin_periods(
+	struct fm_cu_gates *g, struct fm_gates *head, struct fm_gs_task *task);
 
 /* graphs.c; the last two take a set of which something is missing. */
 bool fm_cu_graphs_has_calls(const struct fm_cu_driver *cu);
@@ -65,13 +75,17 @@ fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *kernel
 /* Takes over the words, which are described but for what is of graphs alone. */
 fm_cu_result fm_cu_graphs_make(
 	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size);
-fm_cu_result fm_cu_graphs_launch(
-	struct fm_cu_gates *g, CUstream stream, CUdeviceptr to, uint32_t task, uint32_t what);
+fm_cu_result fm_cu_graphs_launch(struct fm_cu_gates *g, CUstream stream, CUdeviceptr to,
+	uint32_t task, uint32_t what, uint64_t later);
 /* graphs_stop.c */
 void fm_cu_graphs_make_blocks(struct fm_cu_gates *g);
 /* May this chunk, which was captured just now, be stopped inside? */
 bool fm_cu_graphs_stops(struct fm_cu_gates *g, uint32_t task, CUgraph graph);
-int fm_cu_graphs_tell(struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs);
-int fm_cu_graphs_close(struct fm_cu_gates *g); /* nothing begins any more */
+int fm_cu_graphs_tell(
+	struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs, uint64_t chunks);
+/* Of a resident set: chains that rest are begun, and stay. */
+int fm_cu_graphs_reside(struct fm_cu_gates *g, uint64_t idle, bool has_words);
+bool fm_cu_graphs_resides(const struct fm_cu_gates *g); /* is a chain at work? */
+int fm_cu_graphs_close(struct fm_cu_gates *g);          /* nothing begins any more */
 /* `runs': it may be that a graph does, so that what the device has is left alone. */
 void fm_cu_graphs_free(struct fm_cu_gates *g, bool runs);

@@ -58,12 +58,12 @@ fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *kernel
 	return rc ? rc : cu->module_function(kernel, module, FM_GRAPHS_KERNEL);
 }
 
-fm_cu_result fm_cu_graphs_launch(
-	struct fm_cu_gates *g, CUstream stream, CUdeviceptr to, uint32_t task, uint32_t what)
+fm_cu_result fm_cu_graphs_launch(struct fm_cu_gates *g, CUstream stream, CUdeviceptr to,
+	uint32_t task, uint32_t what, uint64_t later)
 {
 	const struct fm_cu_launch_config config = {
 		.grid = {1, 1, 1}, .block = {FM_GATES_LANES, 1, 1}, .stream = stream};
-	void *params[] = {&g->words, &to, &task, &what};
+	void *params[] = {&g->words, &to, &task, &what, &later};
 	int mode = fm_cu_enter(g->cu);
 	fm_cu_result rc = g->cu->launch(&config, g->set, params, NULL);
 
@@ -146,7 +146,7 @@ static int capture(struct fm_cu_gates *g, uint32_t task, uint32_t what,
 	rc = rc > 0 ? -EIO : rc;
 	if (!rc && !is_captured(g))
 		rc = -EINVAL;
-	if (!rc && fm_cu_graphs_launch(g, g->stream[0], 0, task, what))
+	if (!rc && fm_cu_graphs_launch(g, g->stream[0], 0, task, what, 0))
 		rc = -EIO;
 	*graph = NULL;
 	if (end_capture(g, graph) && !rc)
@@ -154,6 +154,13 @@ static int capture(struct fm_cu_gates *g, uint32_t task, uint32_t what,
 	if (rc)
 		drop(g, graph);
 	return rc;
+}
+
+/* On several slots a chunk does not end with a decision, but the kernel is there all the same: what
+ * launches nothing is no graph. */
+static uint32_t what_of_chunk(const struct fm_cu_gates *g)
+{
+	return g->slots > 1 ? 0 : FM_GATES_ENDED;
 }
 
 static int capture_chunks(struct fm_cu_gates *g, uint32_t task,
@@ -166,7 +173,7 @@ static int capture_chunks(struct fm_cu_gates *g, uint32_t task,
 	for (size_t i = 0; i < n && !rc; i++) {
 		r->chunk = (uint32_t)i;
 		g->graphs.guard[task].kernels = g->graphs.guard[task].whole = 0;
-		rc = capture(g, task, FM_GATES_ENDED, enqueue, (unsigned)i, ctx,
+		rc = capture(g, task, what_of_chunk(g), enqueue, (unsigned)i, ctx,
 			&g->graphs.captured[at + i]);
 		if (!rc)
 			g->graphs.list[chunks_of(g) + at + i] =
@@ -186,6 +193,8 @@ int fm_cu_gates_add(struct fm_cu_gates *g, uint32_t task,
 		return capture_chunks(g, task, enqueue, ctx, r);
 	for (size_t i = 0; i < n; i++)
 		g->graphs.list[at + i] = (uintptr_t)graph[i];
+	if (g->slots > 1)
+		return 0;
 	return capture(
 		g, task, FM_GATES_ENDED, NULL, 0, NULL, &g->graphs.captured[chunks_of(g) + task]);
 }
@@ -278,22 +287,86 @@ static int make_task(struct fm_cu_gates *g, uint32_t task, struct fm_cu_gates_re
 	return rc;
 }
 
-/* It is launched by the host alone. */
-static int make_begin(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r)
+/* A graph of the kernel alone. */
+static int make_of_slot(struct fm_cu_gates *g, uint32_t slot, uint32_t what, unsigned flags,
+	CUgraphExec *exec, struct fm_cu_gates_refusal *r)
 {
 	CUgraph graph;
-	int rc = capture(g, 0, FM_GRAPHS_BEGIN, NULL, 0, NULL, &graph);
+	int rc = capture(g, slot, what | FM_GRAPHS_SLOT, NULL, 0, NULL, &graph);
 
 	if (rc)
 		return rc == -EINVAL ? -EIO : rc;
-	rc = instantiate(g, graph, 0, &g->graphs.begin, r);
+	rc = instantiate(g, graph, flags, exec, r);
 	drop(g, &graph);
 	return rc == -EINVAL ? -EIO : rc;
+}
+
+/* What begins its chain is launched by the host alone. */
+static int make_slot(struct fm_cu_gates *g, uint32_t slot, struct fm_cu_gates_refusal *r)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+	int rc = make_of_slot(g, slot, FM_GRAPHS_BEGIN, 0, &of->begin[slot], r);
+
+	if (rc || g->slots == 1)
+		return rc;
+	rc = make_of_slot(g, slot, FM_GATES_ENDED, FM_CU_GRAPH_BY_DEVICE, &of->end[slot], r);
+	if (!rc && g->cu->graph_upload(of->end[slot], g->news))
+		rc = -EIO;
+	of->words->end[slot] = (uintptr_t)of->end[slot];
+	return rc;
+}
+
+struct shared {
+	uint64_t graph;
+	uint32_t task, chunk;
+};
+
+static int by_graph(const void *a, const void *b)
+{
+	const struct shared *x = a, *y = b;
+
+	if (x->graph != y->graph)
+		return x->graph < y->graph ? -1 : 1;
+	return x->task < y->task ? -1 : x->task > y->task;
+}
+
+/* A device has a graph at work once, and two tasks may run at once. */
+static int check_shared(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r)
+{
+	size_t chunks = chunks_of(g), at = 1;
+	struct shared *of = calloc(chunks, sizeof(*of));
+
+	if (!of)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < g->n; i++)
+		for (size_t k = g->graphs.first[i]; k < g->graphs.first[i + 1]; k++)
+			of[k] = (struct shared){
+				g->graphs.list[k], i, (uint32_t)(k - g->graphs.first[i])};
+	qsort(of, chunks, sizeof(*of), by_graph);
+	while (at < chunks && (!of[at].graph || of[at].graph != of[at - 1].graph ||
+				      of[at].task == of[at - 1].task))
+		at++;
+	if (at < chunks)
+		*r = (struct fm_cu_gates_refusal){
+			.task = of[at].task, .chunk = of[at].chunk, .why = FM_CU_GRAPH_IS_SHARED};
+	free(of);
+	return at < chunks ? -EINVAL : 0;
+}
+
+static int write_words(struct fm_cu_gates *g)
+{
+	struct fm_cu_graphs *of = &g->graphs;
+
+	return g->cu->copy_to_device(g->words, of->words, of->size, g->news) ||
+			       fm_cu_gates_await(g, g->news)
+		       ? -EIO
+		       : 0;
 }
 
 static int write_all(struct fm_cu_gates *g)
 {
 	struct fm_cu_graphs *of = &g->graphs;
+	struct fm_gs_task *task = (struct fm_gs_task *)((char *)of->words + sizeof(*of->words));
 
 	of->words->asked =
 		(struct fm_graphs_asked *)(uintptr_t)(g->shared_at +
@@ -301,23 +374,29 @@ static int write_all(struct fm_cu_gates *g)
 	of->words->said =
 		(struct fm_graphs_said *)(uintptr_t)(g->shared_at +
 						     offsetof(struct fm_cu_gates_shared, said));
-	of->words->rests = g->shared->said.rests = 1;
-	if (g->cu->copy_to_device(g->words, of->words, of->size, g->news) ||
-		g->cu->copy_to_device(
-			of->lists, of->list, 2 * chunks_of(g) * sizeof(*of->list), g->news) ||
-		fm_cu_gates_await(g, g->news))
+	of->words->resides = fm_cu_gates_is_resident(g);
+	for (uint32_t i = 0; i < g->slots; i++)
+		of->words->rests[i] = g->shared->said.rests[i] = 1;
+	if (g->cu->copy_to_device(
+		    of->lists, of->list, 2 * chunks_of(g) * sizeof(*of->list), g->news) ||
+		write_words(g))
 		return -EIO;
-	return 0;
+	if (!fm_cu_gates_is_resident(g))
+		return 0;
+	if (fm_cu_gates_measure_clock(g)) /* the kernel needs its words for that */
+		return -EIO;
+	fm_cu_gates_begin_periods(g, &of->words->s, task);
+	return write_words(g);
 }
 
 int fm_cu_gates_ready(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r)
 {
-	int mode = fm_cu_enter(g->cu), rc = 0;
+	int mode = fm_cu_enter(g->cu), rc = g->slots > 1 ? check_shared(g, r) : 0;
 
 	for (uint32_t i = 0; i < g->n && !rc; i++)
 		rc = make_task(g, i, r);
-	if (!rc)
-		rc = make_begin(g, r);
+	for (uint32_t i = 0; i < g->slots && !rc; i++)
+		rc = make_slot(g, i, r);
 	if (!rc)
 		rc = write_all(g);
 	fm_cu_leave(g->cu, mode);
@@ -327,28 +406,38 @@ int fm_cu_gates_ready(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r)
 
 /* --- what the host asks for --- */
 
+static uint64_t rests(const struct fm_cu_gates *g, uint32_t slot)
+{
+	return __atomic_load_n(&g->shared->said.rests[slot], __ATOMIC_SEQ_CST);
+}
+
+static CUstream chain(const struct fm_cu_gates *g, uint32_t slot)
+{
+	return slot ? g->stream[slot] : g->resident;
+}
+
 /* The lock is held. */
-static int begin(struct fm_cu_gates *g, uint64_t rest)
+static int begin(struct fm_cu_gates *g, uint32_t slot, uint64_t rest)
 {
 	int mode = fm_cu_enter(g->cu);
-	fm_cu_result rc = g->cu->graph_launch(g->graphs.begin, g->resident);
+	fm_cu_result rc = g->cu->graph_launch(g->graphs.begin[slot], chain(g, slot));
 
 	fm_cu_leave(g->cu, mode);
 	if (!rc)
-		g->graphs.begun = rest;
+		__atomic_store_n(&g->graphs.begun[slot], rest, __ATOMIC_RELAXED);
 	return rc ? -EIO : 0;
 }
 
 static int hear(struct fm_cu_gates *g)
 {
-	return fm_cu_graphs_launch(g, g->news, 0, 0, FM_GRAPHS_HEAR) ? -EIO : 0;
+	return fm_cu_graphs_launch(g, g->news, 0, 0, FM_GRAPHS_HEAR, 0) ? -EIO : 0;
 }
 
 /* If it cannot be known, too. */
-static bool chain_is_at_work(struct fm_cu_gates *g)
+static bool chain_is_at_work(struct fm_cu_gates *g, uint32_t slot)
 {
 	int mode = fm_cu_enter(g->cu);
-	fm_cu_result rc = g->cu->stream_query(g->resident);
+	fm_cu_result rc = g->cu->stream_query(chain(g, slot));
 
 	fm_cu_leave(g->cu, mode);
 	return rc;
@@ -356,18 +445,37 @@ static bool chain_is_at_work(struct fm_cu_gates *g)
 
 /* A chain that said that it rests, and found something new, has gone on. What begins then comes
  * behind it, so it is to be heard as well. The lock is held, and what is asked for has been
- * written. */
+ * written. All that rest are begun: those for which there is nothing stay while others work. */
 static int have_it_heard(struct fm_cu_gates *g)
 {
-	uint64_t rest = __atomic_load_n(&g->shared->said.rests, __ATOMIC_SEQ_CST);
-	bool at_work;
-	int rc;
+	bool at_work = false;
+	int rc = 0;
 
-	if (rest == g->graphs.begun)
-		return hear(g);
-	at_work = chain_is_at_work(g);
-	rc = begin(g, rest);
+	for (uint32_t i = 0; i < g->slots && !rc; i++) {
+		uint64_t rest = rests(g, i);
+
+		if (rest == g->graphs.begun[i]) {
+			at_work = true;
+			continue;
+		}
+		at_work |= chain_is_at_work(g, i);
+		rc = begin(g, i, rest);
+	}
 	return !rc && at_work ? hear(g) : rc;
+}
+
+/* The lock is held. */
+static int begin_all(struct fm_cu_gates *g)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < g->slots && !rc; i++) {
+		uint64_t rest = rests(g, i);
+
+		if (rest != g->graphs.begun[i])
+			rc = begin(g, i, rest);
+	}
+	return rc;
 }
 
 /* The lock is held. */
@@ -378,21 +486,32 @@ static void park(struct fm_cu_gates *g, bool parks)
 	__atomic_store_n(&g->shared->asked.park, park, __ATOMIC_SEQ_CST);
 }
 
-int fm_cu_graphs_tell(struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs)
+/* Each task's chunks are there for good, and nothing is to be left. */
+static bool is_news(uint32_t what, uint64_t jobs, uint64_t chunks)
+{
+	if (jobs || what & (FM_GATES_PARK | FM_GATES_GO_ON | FM_GATES_DRAIN))
+		return true;
+	return what == FM_GATES_KICK && !chunks; /* something is due */
+}
+
+int fm_cu_graphs_tell(
+	struct fm_cu_gates *g, uint32_t task, uint32_t what, uint64_t jobs, uint64_t chunks)
 {
 	const uint32_t notes = what & (FM_GATES_NOTE | FM_GATES_QUIET);
 	int rc = 0;
 
 	if (notes)
-		return fm_cu_graphs_launch(g, g->news, 0, 0, notes) ? -EIO : 0;
-	if (!jobs && !(what & (FM_GATES_PARK | FM_GATES_GO_ON)))
+		return fm_cu_graphs_launch(g, g->news, 0, 0, notes, 0) ? -EIO : 0;
+	if (!is_news(what, jobs, chunks))
 		return 0;
 	pthread_mutex_lock(&g->graphs.lock);
 	if (jobs)
 		__atomic_fetch_add(&g->shared->asked.jobs[task], jobs, __ATOMIC_SEQ_CST);
 	if (what & (FM_GATES_PARK | FM_GATES_GO_ON))
 		park(g, what & FM_GATES_PARK);
-	rc = have_it_heard(g);
+	if (what & FM_GATES_DRAIN)
+		__atomic_store_n(&g->shared->asked.drain, 1, __ATOMIC_SEQ_CST);
+	rc = what == FM_GATES_KICK && !jobs ? hear(g) : have_it_heard(g);
 	pthread_mutex_unlock(&g->graphs.lock);
 	return rc;
 }
@@ -400,19 +519,38 @@ int fm_cu_graphs_tell(struct fm_cu_gates *g, uint32_t task, uint32_t what, uint6
 int fm_cu_gates_follow(struct fm_cu_gates *g)
 {
 	int rc = 0;
-	uint64_t rest;
 
 	if (!fm_cu_gates_of_graphs(g))
 		return 0;
 	pthread_mutex_lock(&g->graphs.lock);
-	rest = __atomic_load_n(&g->shared->said.rests, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&g->shared->said.error, __ATOMIC_ACQUIRE))
 		rc = -EIO;
-	else if (rest != g->graphs.begun && !g->shared->asked.park &&
+	else if (!g->shared->asked.park &&
 		 __atomic_load_n(&g->shared->told.pending, __ATOMIC_ACQUIRE))
-		rc = begin(g, rest);
+		rc = begin_all(g);
 	pthread_mutex_unlock(&g->graphs.lock);
 	return rc;
+}
+
+int fm_cu_graphs_reside(struct fm_cu_gates *g, uint64_t idle, bool has_words)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&g->graphs.lock);
+	__atomic_store_n(&g->shared->asked.idle, idle, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&g->shared->asked.has_words, has_words, __ATOMIC_SEQ_CST);
+	if (!g->shared->asked.park)
+		rc = begin_all(g);
+	pthread_mutex_unlock(&g->graphs.lock);
+	return rc;
+}
+
+bool fm_cu_graphs_resides(const struct fm_cu_gates *g)
+{
+	for (uint32_t i = 0; i < g->slots; i++)
+		if (rests(g, i) == __atomic_load_n(&g->graphs.begun[i], __ATOMIC_RELAXED))
+			return true;
+	return false;
 }
 
 int fm_cu_graphs_close(struct fm_cu_gates *g)
@@ -436,8 +574,12 @@ static void free_device(struct fm_cu_gates *g)
 	for (size_t i = 0; of->own && i < chunks_of(g) + g->n; i++)
 		if (of->own[i])
 			g->cu->graph_end(of->own[i]);
-	if (of->begin)
-		g->cu->graph_end(of->begin);
+	for (uint32_t i = 0; i < FM_GRAPHS_SLOTS; i++) {
+		if (of->begin[i])
+			g->cu->graph_end(of->begin[i]);
+		if (of->end[i])
+			g->cu->graph_end(of->end[i]);
+	}
 	if (of->lists)
 		g->cu->mem_free(of->lists);
 	if (of->blocks)

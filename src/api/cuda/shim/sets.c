@@ -4,6 +4,7 @@
 #include "api/cuda/shim/guard/guarded.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
+#include "device/gpugraphs.h"
 #include "gpusched/engine.h"
 #include "gpusched/task.h"
 #include "sets_device.h"
@@ -14,9 +15,6 @@
 #include <time.h>
 
 #define SETS 32 /* started */
-
-/* Those of a set of graphs: what begins a chain, and what is heard. */
-#define GRAPH_CHANNELS 2u
 
 /* Sets that have streams. */
 static struct {
@@ -61,7 +59,9 @@ static void delist(const struct fm_cuda_set *d)
 
 static unsigned channels_of(const struct fm_cuda_set *d)
 {
-	return d->graphs ? GRAPH_CHANNELS : d->n + d->set->resident;
+	if (d->graphs) /* a chain for each slot, and what is heard */
+		return d->set->host.g.slots + 1;
+	return d->n + d->set->resident;
 }
 
 unsigned fm_cuda_sets_channels(void)
@@ -166,7 +166,7 @@ static int check_room(struct fm_cuda_set *d)
 	struct fm_client *c = fm_shim_has_client();
 	struct fm_xq *xq[FM_BOARD_SLOTS];
 	size_t n = c ? fm_cuda_keep(NULL, xq, NULL, NULL) : 0;
-	unsigned at_work = fm_cuda_sets_channels() + d->set->resident;
+	unsigned at_work = fm_cuda_sets_channels() + (d->set->resident && !d->graphs);
 	unsigned channels = fm_cu_channels(), wanted, room;
 
 	for (size_t i = 0; i < n; i++) {
@@ -174,12 +174,12 @@ static int check_room(struct fm_cuda_set *d)
 		fm_xq_unref(xq[i]);
 	}
 	room = fm_cu_gates_room(channels, at_work);
-	wanted = d->graphs ? GRAPH_CHANNELS : d->set->host.g.n;
+	wanted = d->graphs ? channels_of(d) : d->set->host.g.n;
 	if (wanted <= room)
 		return 0;
 	if (d->graphs)
 		return fm_gpu_fail(d->set, -E2BIG,
-			"a set of graphs has %u channels of the device, of %u that the process has "
+			"the set has %u channels of the device, of %u that the process has "
 			"(CUDA_DEVICE_MAX_CONNECTIONS, at most 32), of which %u are in use and %u "
 			"are kept",
 			wanted, channels, at_work, FM_CU_GATES_KEPT);
@@ -218,12 +218,15 @@ static int refuse_gates(struct fm_cuda_set *d, int rc)
 
 static unsigned kind_of(const struct fm_cuda_set *d)
 {
-	/* What is admitted was not charged for stops inside kernels. */
-	if (d->graphs && atomic_load(&fm_cuda_rewrites) && !d->set->admit)
-		return FM_CU_GATES_GRAPHS | FM_CU_GATES_STOPS;
-	if (d->graphs)
-		return FM_CU_GATES_GRAPHS;
-	return d->set->resident ? FM_CU_GATES_RESIDENT : 0;
+	unsigned kind = (d->graphs ? FM_CU_GATES_GRAPHS : 0) |
+			(d->set->resident ? FM_CU_GATES_RESIDENT : 0);
+
+	/* What is admitted was not charged for stops inside kernels. A chain that stays hears of a
+	 * release when its chunk has ended, and on several slots a graph of the slot decides. */
+	if (kind == FM_CU_GATES_GRAPHS && d->set->host.g.slots == 1 &&
+		atomic_load(&fm_cuda_rewrites) && !d->set->admit)
+		kind |= FM_CU_GATES_STOPS;
+	return kind;
 }
 
 static int make_gates(struct fm_cuda_set *d)
@@ -305,7 +308,9 @@ static int refuse_graph(struct fm_cuda_set *d, int rc, const struct fm_cu_gates_
 					      "(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH)",
 		[FM_CU_GRAPH_NOT_UPLOADED] = "is no executable graph of the set's context",
 		[FM_CU_GRAPH_NOT_CAPTURED] = "has something that cannot be captured, or has ended "
-					     "the capture itself"};
+					     "the capture itself",
+		[FM_CU_GRAPH_IS_SHARED] = "is that of another task, too, which may run at the same "
+					  "time on another slot"};
 	const char *name = d->set->work[r->task].name;
 
 	if (rc != -EINVAL)
@@ -475,7 +480,7 @@ static void end(struct fm_cuda_set *d)
 		return;
 	}
 	await_turn(d);
-	if (d->set->resident)
+	if (d->set->resident && !d->graphs) /* of graphs nothing stands in advance */
 		fm_cu_feed_retire(f, fm_now() + FM_CU_SET_END_MOST);
 	if (fm_cu_feed_read(
 		    f, fm_cuda_set_take_all, d)) /* a call that fails once costs no counts */
@@ -748,7 +753,8 @@ static const struct fm_gpu_engine gates = {
 static const struct fm_gpu_engine graphs = {
 	.name = "graphs",
 	.tasks = FM_GATES_TASKS,
-	.slots = 1,
+	.slots = FM_GRAPHS_SLOTS,
+	.resident = true,
 	.no_end = "the device has failed, or the context of the set has ended: the set is over",
 	.open = open_set,
 	.close = close_set,
@@ -758,6 +764,7 @@ static const struct fm_gpu_engine graphs = {
 	.park = park,
 	.ask = ask,
 	.release = release,
+	.word = word,
 	.read = read_stats,
 };
 
