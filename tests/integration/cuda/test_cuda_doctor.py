@@ -95,6 +95,24 @@ def partition(stack):
     says(checks, "partition", "ok", "no green contexts")
 
 
+def sets_of_tasks(stack):
+    """By which engines they decide on the device; the fake's linker is content with any library."""
+    where = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
+    checks, _ = doctor(stack, FERMATA_CUDA_DEVRT=where)
+    says(checks, "sets", "ok", "by `gates'; not by `graphs': no device runtime (libcudadevrt.a) in " + where + " (FERMATA_CUDA_DEVRT")
+    runtime = os.path.join(where, "libcudadevrt.a")
+    with open(runtime, "wb") as f:
+        f.write(b"!<arch>\n")
+    checks, _ = doctor(stack, FERMATA_CUDA_DEVRT=where)
+    says(checks, "sets", "ok", "Fake CUDA device: sets of tasks decide on the device by `gates'; and by `graphs', with the device runtime " + runtime)
+    with open(runtime, "wb") as f:
+        f.write(b"not a library")
+    checks, _ = doctor(stack, FERMATA_CUDA_DEVRT=where)
+    says(checks, "sets", "ok", runtime + ": the driver does not take it")
+    checks, _ = doctor(stack, FAKE_CUDA_NO_MEMOPS="1")
+    check("sets" not in checks, f"{checks}")
+
+
 def guardian(stack):
     """A kernel is rewritten, loaded, stopped in its middle and gone on with; from machine code and from text."""
     for sm in "90", "120":
@@ -372,6 +390,7 @@ def given_some_of_several(stack):
 
 
 if __name__ == "__main__":
-    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, guardian, no_guardian, *seldom_sanitized(guardian_at_fault),
+    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, sets_of_tasks, guardian,
+     no_guardian, *seldom_sanitized(guardian_at_fault),
          guardian_without_a_disk, memory, *seldom_sanitized(memory_refused), memory_of_few_addresses, memory_of_a_small_host, untried, slices, *seldom_sanitized(does_not_start), no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          nothing_but_the_bus, unreadable_node, denied_node, given_some_of_several)

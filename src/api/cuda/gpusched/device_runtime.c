@@ -40,11 +40,12 @@ static bool in(char *path, size_t size, const char *root)
 	return false;
 }
 
+static const char *const variable[] = {"CUDA_HOME", "CUDA_PATH"};
+static const char *const root[] = {"/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda"};
+static const char *const place[] = {SYSTEM_DIR, "/usr/lib64", "/usr/lib"};
+
 const char *fm_cu_device_runtime(char *path, size_t size)
 {
-	static const char *const variable[] = {"CUDA_HOME", "CUDA_PATH"};
-	static const char *const root[] = {"/usr/local/cuda", "/opt/cuda", "/usr/lib/cuda"};
-	static const char *const place[] = {SYSTEM_DIR, "/usr/lib64", "/usr/lib"};
 	const char *given = secure_getenv("FERMATA_CUDA_DEVRT");
 
 	if (given && *given) /* it alone */
@@ -61,4 +62,32 @@ const char *fm_cu_device_runtime(char *path, size_t size)
 		if (is_there(path, size, place[i], "/" FILE_NAME))
 			return path;
 	return NULL;
+}
+
+static size_t add_place(char *text, size_t size, size_t at, const char *where)
+{
+	int n = at < size ? snprintf(text + at, size - at, "%s%s", at ? ", " : "", where) : 0;
+
+	return n > 0 ? at + (size_t)n : at;
+}
+
+void fm_cu_device_runtime_places(char *text, size_t size)
+{
+	const char *given = secure_getenv("FERMATA_CUDA_DEVRT"), *toolkit;
+	size_t at = 0;
+
+	text[0] = '\0';
+	if (given && *given) {
+		snprintf(text, size, "%s (FERMATA_CUDA_DEVRT, and so nowhere else)", given);
+		return;
+	}
+	for (size_t i = 0; i < FM_ARRAY_LEN(variable); i++) {
+		toolkit = secure_getenv(variable[i]);
+		if (toolkit && *toolkit)
+			at = add_place(text, size, at, toolkit);
+	}
+	for (size_t i = 0; i < FM_ARRAY_LEN(root); i++)
+		at = add_place(text, size, at, root[i]);
+	for (size_t i = 0; i < FM_ARRAY_LEN(place); i++)
+		at = add_place(text, size, at, place[i]);
 }

@@ -12,3 +12,5 @@
  * toolkits of CUDA_HOME and CUDA_PATH, the usual places, and the system's libraries. NULL: it is in
  * none. A program that runs with other rights than its caller's takes no variable's word. */
 const char *fm_cu_device_runtime(char *path, size_t size);
+/* Where that looks, for people. */
+void fm_cu_device_runtime_places(char *text, size_t size);

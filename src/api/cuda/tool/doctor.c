@@ -170,6 +170,55 @@ static void judge_partition(struct doctor *d, const struct probe_result *result)
 	}
 }
 
+/* Why an engine has no sets here. */
+static const char *no_sets(int rc, const char *without)
+{
+	if (rc == -ENOSYS)
+		return without;
+	return rc == -ENOMEM ? "memory is short" : "the driver refuses what it needs";
+}
+
+/* By which engines sets of tasks decide on a device (<fermata/gpu_sched.h>); no fault where they do
+ * not: there is the engine "cpu". */
+static void judge_sets_of(struct doctor *d, const char *device, const json_t *line)
+{
+	int gates = (int)json_integer_value(json_object_get(line, "gates"));
+	int graphs = (int)json_integer_value(json_object_get(line, "graphs"));
+	const char *runtime = cli_str(line, "runtime");
+	char text[2 * PATH_MAX], how[PATH_MAX + 128];
+
+	if (!graphs)
+		snprintf(how, sizeof(how), "and by `graphs', with the device runtime %s", runtime);
+	else if (!*runtime)
+		snprintf(how, sizeof(how),
+			"not by `graphs': no device runtime (libcudadevrt.a) in %s",
+			cli_str(line, "places"));
+	else
+		snprintf(how, sizeof(how), "not by `graphs', with the device runtime %s: %s",
+			runtime, no_sets(graphs, "the driver does not take it"));
+	snprintf(text, sizeof(text), "%s: sets of tasks %s%s%s; %s", device,
+		gates ? "do not decide on the device by `gates' ("
+		      : "decide on the device by `gates'",
+		gates ? no_sets(gates, "the driver has no stream memory operations of 64 bits")
+		      : "",
+		gates ? ")" : "", how);
+	doctor_found(d, GOOD, "sets", text, NULL);
+}
+
+static void judge_sets(struct doctor *d, const struct probe_result *result)
+{
+	const char *device = "-";
+	json_t *line;
+	size_t i;
+
+	json_array_foreach (result->lines, i, line) {
+		if (!strcmp(cli_str(line, "step"), "device"))
+			device = cli_str(line, "name");
+		if (!strcmp(cli_str(line, "step"), "sets"))
+			judge_sets_of(d, device, line);
+	}
+}
+
 /* A choice that is the operator's: either half of it. */
 static void judge_mps(struct doctor *d, const struct probe_result *result, bool usable)
 {
@@ -335,6 +384,7 @@ static bool judge(struct doctor *d, const struct probe_result *result)
 		judge_gates(d, result);
 		judge_strict(d, result);
 		judge_partition(d, result);
+		judge_sets(d, result);
 		judge_mps(d, result, usable);
 		judge_parts(d);
 		judge_slices(d, result);

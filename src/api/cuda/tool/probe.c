@@ -297,6 +297,8 @@ static void try_device(struct probe_cuda *c, FILE *out, CUdevice d, const char *
 		json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", levels, "text", t.text));
 	if (deepest == 2)
 		try_strict(c, out, &t);
+	if (deepest == 2)
+		probe_cuda_sets(c, out);
 	if (deepest)
 		try_partition(c, out, d);
 	if (c->cu.device_get_attribute &&

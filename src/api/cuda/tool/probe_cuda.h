@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between probe.c (what the driver and its devices can do), probe_guard.c (the guardian) and
- * probe_memory.c (memory that is managed). Besides the lines of doctor/probe.h they write:
+ * Between probe.c (what the driver and its devices can do), probe_sets.c (sets of tasks that decide
+ * on the device), probe_guard.c (the guardian) and probe_memory.c (memory that is managed). Besides
+ * the lines of doctor/probe.h they write:
  *
  *   {"step":"cuda","version":...,"number":N}        of which version the driver is, or why it does
  *   {"step":"cuda","error":...,"absent":bool,"code":CUresult}                         not start
@@ -9,6 +10,9 @@
  *   {"step":"strict","works":bool,"error":...}      level 2 in strict mode, too?
  *   {"step":"slices","groups":N,"refused":bool}     could time slices be set?
  *   {"step":"partition","error":...,"sms":N,"rest":N}   the smallest partition
+ *   {"step":"sets","gates":-errno,"graphs":-errno,"runtime":...,"places":...}
+ *                                                   by engine, 0: they decide there; the device
+ *                                                   runtime's file, and where it is looked for
  *   {"step":"shared"}                               its contexts are those of MPS
  *   {"step":"guardian","reason":...,"text":...,"code":CUresult,"blocks":N,"shared":bool}
  *                                                   "guardian": reason: ""; it works
@@ -56,3 +60,5 @@ void *probe_cuda_symbol(const char *name);
 const char *probe_cuda_error(struct probe_cuda *c, fm_cu_result rc);
 /* Its primary context, which becomes current, and a stream. */
 fm_cu_result probe_cuda_open(struct probe_cuda *c, CUdevice d, CUcontext *ctx, CUstream *stream);
+/* Where streams have gates, with the context current. */
+void probe_cuda_sets(const struct probe_cuda *c, FILE *out);
