@@ -207,7 +207,8 @@ int fm_gpu_set_start(struct fm_gpu_set *set);
 /*
  * No more releases, and waits for the jobs that are released, and for those that they release: from
  * the call on fm_gpu_release() is -ESHUTDOWN, no period releases, and what is added to a word stays
- * there, and is released when the set is started again. What was added before the call counts.
+ * there, and is released when the set is started again. What was added before the call counts;
+ * what is added until the device has heard of it, too.
  * -ETIMEDOUT: they are not complete; call it again. In virtual time time passes up to timeout_ns.
  * Afterwards the set may be started again, or get more tasks: what was counted stays. -EINVAL: it
  * was never started. A set that is suspended is never done.

@@ -667,6 +667,8 @@ static void periods_and_words(void)
 		MUST(i & 3 || !cuCtxSynchronize());
 	}
 	IS(0, fm_gpu_set_suspend(set));
+	while (stats(FM_GPU_SET).running) /* behind the news of that */
+		usleep(1000);
 	add_to(word, 0, 2);
 	periods = stats(1).released;
 	while (stats(1).released < periods + 3) /* in time, though nothing runs */
@@ -675,9 +677,11 @@ static void periods_and_words(void)
 	IS(0, fm_gpu_set_resume(set));
 	await(0, stored[0]);
 	IS(0, fm_gpu_set_suspend(set));
+	stats(0);
 	add_to(word, 0, 1);
 	IS(-ETIMEDOUT, fm_gpu_set_drain(set, 1000000));
-	stats(0); /* behind the news of the drain */
+	stats(0);
+	stats(0); /* behind the news of the drain, and the decision about it */
 	add_to(word, 0, 4);
 	periods = stats(1).released;
 	IS(0, fm_gpu_set_resume(set));

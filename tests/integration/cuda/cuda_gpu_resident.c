@@ -148,9 +148,11 @@ static void words(void)
 	IS(0, fm_gpu_set_start(set));
 	await(1, stored[1] + stats(1).spare);
 	IS(0, fm_gpu_set_suspend(set));
+	stats(1); /* behind the news of that */
 	add_to(word[1], 1, 2);
 	IS(-ETIMEDOUT, fm_gpu_set_drain(set, 1000000));
-	stats(1); /* behind the news of the drain */
+	stats(1);
+	stats(1); /* behind the news of the drain, and the decision about it */
 	add_to(word[1], 1, 3);
 	stats(1); /* and what was to be released is */
 	IS(0, fm_gpu_set_resume(set));

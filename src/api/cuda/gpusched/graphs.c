@@ -512,6 +512,8 @@ int fm_cu_graphs_tell(
 	if (what & FM_GATES_DRAIN)
 		__atomic_store_n(&g->shared->asked.drain, 1, __ATOMIC_SEQ_CST);
 	rc = what == FM_GATES_KICK && !jobs ? hear(g) : have_it_heard(g);
+	if (!rc && what & FM_GATES_DRAIN) /* before what is read behind that */
+		rc = hear(g);
 	pthread_mutex_unlock(&g->graphs.lock);
 	return rc;
 }
