@@ -390,7 +390,7 @@ def given_some_of_several(stack):
 
 
 if __name__ == "__main__":
-    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, sets_of_tasks, guardian,
+    main(well, shim_that_cannot_be_preloaded, shim_that_is_not_there, run_without_the_shim, newer_driver, partition, *seldom_sanitized(sets_of_tasks), guardian,
      no_guardian, *seldom_sanitized(guardian_at_fault),
          guardian_without_a_disk, memory, *seldom_sanitized(memory_refused), memory_of_few_addresses, memory_of_a_small_host, untried, slices, *seldom_sanitized(does_not_start), no_device, no_gates, no_strict_gates, device_lost, shared, part, no_node, no_library,
          nothing_but_the_bus, unreadable_node, denied_node, given_some_of_several)
