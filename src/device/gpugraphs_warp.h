@@ -150,7 +150,7 @@ static inline bool fm_graphs_stays(struct fm_graphs *s, uint32_t look, bool *len
 
 	if (FM_GS_LANE || FM_GS_PEEK(&g->park))
 		return false;
-	if (FM_GS_PEEK(&s->busy))
+	if (g->slots > 1 && FM_GS_PEEK(&s->busy))
 		return true;
 	if (!s->resides)
 		return false;
@@ -187,6 +187,8 @@ static inline bool fm_graphs_idles(struct fm_graphs *s, uint32_t slot, uint32_t 
 {
 	bool lent = false;
 
+	if (s->s.g.slots == 1 && FM_GS_SAME(s->s.g.running))
+		return false; /* the end of that chunk decides */
 	if (!FM_GS_SAME(fm_graphs_stays(s, 0, &lent)))
 		return fm_graphs_rest(s, slot) && ++*looks < FM_GRAPHS_LOOKS;
 	FM_GS_SWAP(&s->s.g.turn, 0);
