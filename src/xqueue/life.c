@@ -396,7 +396,7 @@ void fm_xq_close(struct fm_xq *q)
 	pthread_mutex_lock(&x->lock);
 	fm_xq_let_go(q);
 	fm_xq_progress(q)->close(q, fm_now());
-	q->closing = true;
+	atomic_store(&q->closing, true);
 	if (q->ops->close)
 		q->ops->close(q->hwq);
 	fm_xq_leave(q);

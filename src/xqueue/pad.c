@@ -77,7 +77,8 @@ uint64_t fm_xq_pad_prepare(struct fm_xq *q, uint64_t now)
 {
 	uint32_t k = atomic_load_explicit(&q->slot->pad, memory_order_relaxed);
 
-	if (!q->ops->guardian.pad_ready || q->level < FM_LEVEL_RUNNING || q->closing)
+	if (!q->ops->guardian.pad_ready || q->level < FM_LEVEL_RUNNING ||
+		atomic_load_explicit(&q->closing, memory_order_relaxed))
 		return FM_NEVER;
 	return k == q->cold->pad_told ? make_ahead(q, now) : make_ready(q, k, now);
 }

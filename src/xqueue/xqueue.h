@@ -175,7 +175,8 @@ struct fm_xq {
 	/* Under lock unless noted. */
 	_Atomic bool partly;       /* what level 3 can do depends on the command: fm_xq_reaches() */
 	_Atomic bool device_gates; /* the device looks at the gate word itself */
-	bool in_order, closing;
+	bool in_order;
+	_Atomic bool closing; /* the agent looks without the lock, too (pad.c) */
 	unsigned slot_index;
 	_Atomic unsigned group;      /* fm_xq_move() */
 	unsigned levels;             /* bits that the hwqueue can do */
