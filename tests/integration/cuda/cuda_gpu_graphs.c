@@ -687,9 +687,9 @@ static void periods_and_words(void)
 	IS(0, fm_gpu_set_resume(set));
 	IS(0, fm_gpu_set_drain(set, PATIENCE));
 	MUST(stats(0).done == stored[0] - 4 && stats(1).done == periods && !stats(1).spare);
-	MUST(stats(2).done == periods);
+	MUST(came_after(2, 1));
 	read_log();
-	MUST(m.ran == 2 * stats(0).done + 2 * periods);
+	MUST(m.ran == 2 * stats(0).done + periods + stats(2).done);
 	start_set(); /* what came in the drain, and the next periods */
 	await(0, stored[0]);
 	await(1, periods + 2);
@@ -848,8 +848,8 @@ static void worker(unsigned jobs)
 		chunks += stats(i).done * (1 + i % 3);
 	read_log();
 	chunks += resident ? stats(clock).done : 0;
-	wrong += m.ran != chunks;
-	wrong += stats(4).done != stats(0).done;
+	wrong += WRONG_UNLESS(m.ran == chunks);
+	wrong += WRONG_UNLESS(came_after(4, 0));
 	fm_gpu_set_free(set);
 	printf("done %llu %f %u\n", (unsigned long long)m.ran, seconds(), wrong);
 }

@@ -424,8 +424,9 @@ static void worker(unsigned jobs)
 	}
 	IS(0, fm_gpu_set_drain(set, PATIENCE));
 	for (unsigned i = 0; i < 5; i++)
-		wrong += task[i].wrong + (task[i].ran != stats(i).done * task[i].chunks);
-	wrong += stats(4).done != stats(0).done;
+		wrong +=
+			task[i].wrong + WRONG_UNLESS(task[i].ran == stats(i).done * task[i].chunks);
+	wrong += WRONG_UNLESS(came_after(4, 0));
 	fm_gpu_set_free(set);
 	printf("done %u %f %u\n", ran, seconds(), wrong);
 }

@@ -52,6 +52,13 @@ static __attribute__((noreturn, format(printf, 1, 2))) void die(const char *text
 			die("%s:%d: %s is %d: %s", __FILE__, __LINE__, #call, rc_, why()); \
 	} while (0)
 
+/* 1 if it is wrong, and says what: for programs that count that. */
+#define WRONG_UNLESS(condition)                                                          \
+	((condition) ? 0u                                                                \
+		     : (fprintf(stderr, "%s:%d: it must be: " #condition "\n", __FILE__, \
+				__LINE__),                                               \
+			       1u))
+
 /* --- what chunks do: each word is the same whatever the order among tasks is --- */
 
 struct task {
@@ -134,6 +141,15 @@ static struct fm_gpu_stats stats(unsigned of)
 
 	IS(0, fm_gpu_set_stats(set, of, &s));
 	return s;
+}
+
+/* Of a set that is drained: each job that is done of `before` has released one of `of`, which
+ * nothing else releases. What was beyond the backlog, as `of` had too few turns, was dropped. */
+static inline bool came_after(unsigned of, unsigned before)
+{
+	struct fm_gpu_stats s = stats(of);
+
+	return s.done + s.dropped == stats(before).done;
 }
 
 static inline CUcontext begin(void)
