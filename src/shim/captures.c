@@ -48,7 +48,7 @@ void fm_shim_set_clear(struct fm_shim_set *s)
 }
 
 _Atomic unsigned fm_shim_captures;
-__thread bool fm_shim_launches;
+__thread bool fm_shim_launches __attribute__((tls_model("initial-exec")));
 static struct fm_shim_set origins;
 static pthread_mutex_t capture_lock = PTHREAD_MUTEX_INITIALIZER;
 FM_LOCK_RANK(capture_lock, SHIM_CAPTURE);
