@@ -155,7 +155,8 @@ static void test_it_has_work_behind_its_last_gate(void **state)
 	over(q);
 }
 
-/* A gate of the program's own thread. */
+/* A gate of the program's own thread. One command comes in front of it; the device here may be past
+ * that at once, and then another one comes behind. */
 static void test_it_has_work_at_any_gate(void **state)
 {
 	struct fm_xq *q = told_to_stop();
@@ -163,7 +164,7 @@ static void test_it_has_work_at_any_gate(void **state)
 	fm_xq_synced(q, fm_xq_mark(q));
 	pthread_mutex_lock(&q->cold->order);
 	fm_xq_cover_in_order(q);
-	assert_int_equal(atomic_load(&q->slot->begun), 4);
+	assert_in_range(atomic_load(&q->slot->begun), 4, 5);
 	pthread_mutex_unlock(&q->cold->order);
 	refuses = false;
 	over(q);
