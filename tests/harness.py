@@ -478,6 +478,21 @@ class Fermata:
     def preemptions(self):
         return sum(d["preempt_us"]["count"] for d in self.ps()["devices"])
 
+    def preempts(self, urgent, low):
+        """`urgent` takes the device from `low` while that has work. It may have had none when `urgent` came, so that comes again and
+        again."""
+
+        def happened():
+            if sum(d["preemptions"] for d in self.group(low.pid)["devices"]):
+                return True
+            self.cli("suspend", str(urgent.pid))
+            low.advances()
+            self.cli("resume", str(urgent.pid))
+            urgent.advances()
+            return False
+
+        eventually(f"{low.argv} is preempted", happened)
+
     def run_argv(self, argv, *options):
         return [FERMATA, "run", *options, "--", *argv]
 
