@@ -15,6 +15,7 @@ static inline struct launch begin(
 {
 	hipStream_t stream = fm_hip_stream(given, per_thread);
 	struct launch l = {.q = NULL};
+	bool full;
 
 	if (FM_UNLIKELY(fm_hip_inside++))
 		return l;
@@ -24,12 +25,17 @@ static inline struct launch begin(
 	l.q = fm_hip_queue(stream, call);
 	if (FM_UNLIKELY(!l.q))
 		return l;
-	if (FM_UNLIKELY(fm_hip_backlog(l.q) > FM_HIP_DEEP))
+	full = fm_hip_backlog(l.q) > FM_HIP_DEEP;
+	if (FM_UNLIKELY(full)) {
+		fm_xq_use(l.q->xq);
 		fm_hip_await_room(l.q);
+	}
 	l.mark = fm_xq_mark(l.q->xq);
 	fm_shim_launches = true;
 	fm_xq_begin(l.q->xq, key, waits);
 	fm_shim_launches = false;
+	if (FM_UNLIKELY(full))
+		fm_xq_used(l.q->xq);
 	return l;
 }
 

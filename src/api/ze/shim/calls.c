@@ -28,11 +28,16 @@ static void unlock(struct launch *l)
 static void begin(struct launch *l, uint64_t key)
 {
 	struct fm_xq *xq = l->q->xq;
+	bool full = fm_ze_backlog(l->q) > FM_ZE_DEEP;
 
-	if (FM_UNLIKELY(fm_ze_backlog(l->q) > FM_ZE_DEEP))
+	if (FM_UNLIKELY(full)) {
+		fm_xq_use(xq);
 		fm_xq_await_gates(xq);
+	}
 	l->mark = fm_xq_mark(xq);
 	fm_xq_begin(xq, key, true);
+	if (FM_UNLIKELY(full))
+		fm_xq_used(xq);
 	lock(l);
 }
 
