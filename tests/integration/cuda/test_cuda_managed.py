@@ -294,6 +294,25 @@ def copies_that_wait(stack):
     p.ends()
 
 
+def copies_that_do_not_see_their_gate_close(stack):
+    """The gate closes while the thread does not run that waits outside with such a copy: it does not go in for that."""
+    fermata = world(stack)
+    p = filled(fermata)
+    mark = p.mark()
+    p.tell("waits 1")
+    p.line("launched", after=mark)
+    p.p.send_signal(signal.SIGSTOP)
+    fermata.cli("suspend", "--out", str(p.pid))
+    time.sleep(2.5)  # longer than a copy waits for what does not move (FM_CU_BEFORE_MOST)
+    p.p.send_signal(signal.SIGCONT)
+    out(fermata, p)
+    check(not away(fermata, p)["resident"], away(fermata, p))
+    back(fermata, p)
+    p.line("waits", after=mark)
+    p.do("check 1")
+    p.ends()
+
+
 def wished_memory_stays(stack):
     """memory-pin at the start pins for good; a wish that comes later holds while it is there."""
     fermata = world(stack)
@@ -755,6 +774,7 @@ main(
     unknown_calls_pin,
     an_engine_comes,
     copies_that_wait,
+    copies_that_do_not_see_their_gate_close,
     wished_memory_stays,
     refused_pin_is_none,
     exits_with_memory_out,

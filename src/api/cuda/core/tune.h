@@ -69,6 +69,13 @@
 #define FM_CU_COPY_IDLE_MOST (250 * FM_MS)
 /* [time] and this long for what is stopped elsewhere. */
 #define FM_CU_COPY_WAIT_MOST (20 * FM_MS)
+/* [time] A copy for which the driver waits waits outside for what is in front of it, in a process
+ * whose memory can move: for so long in which that does not move though its gate is open. Longer
+ * than most kernels. Larger: the memory of more programs can go out at any time, and a copy goes on
+ * later in front of which the stream waits for that very thread. */
+#define FM_CU_BEFORE_MOST (2 * FM_S)
+/* [time] One look counts as at most that. */
+#define FM_CU_BEFORE_LOOK_MOST FM_MS
 /* [time] Between looks of threads that wait for a channel, or for what is in front of a copy. */
 #define FM_CU_WAIT_LOOK (50 * FM_US)
 /* [looks] The first of these come without a pause. Larger: a short wait ends sooner, at more cost.

@@ -96,16 +96,20 @@ static bool is_staged_late(uintptr_t src, size_t n)
 #define HOST_OF_OPS(list, n)      of_ops(list, n)
 
 /* What is in front of the call, in its own stream. The stream may wait for this very thread, so
- * this ends: only the time counts in which nothing of ours holds it, and it does not move. */
+ * this ends: only the time counts in which nothing of ours holds it, and it does not move. A caller
+ * that goes in too early stays in the driver when the gate closes, and memory cannot move before it
+ * opens. So a look that took long counts as a short one: neither this thread nor the gate was
+ * watched meanwhile. */
 static void await_what_is_before(struct fm_cuda_queue *q, CUstream stream)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_WAIT_LOOK};
 	const struct fm_cu_driver *cu = q->hw.cu;
 	uint64_t now = fm_now(), open = 0, moved = 0;
+	bool runs = fm_xq_may_run(q->xq);
 
-	for (unsigned looks = 0; open < FM_CU_COPY_IDLE_MOST; looks++) {
-		bool runs = fm_xq_may_run(q->xq);
+	for (unsigned looks = 0; open < FM_CU_BEFORE_MOST; looks++) {
 		uint64_t since = now, done = atomic_load(&q->xq->slot->progress) >> 1;
+		bool ran = runs;
 
 		open = done == moved ? open : 0;
 		moved = done;
@@ -116,7 +120,8 @@ static void await_what_is_before(struct fm_cuda_queue *q, CUstream stream)
 		else
 			nanosleep(&nap, NULL);
 		now = fm_now();
-		open += runs ? now - since : 0;
+		runs = fm_xq_may_run(q->xq);
+		open += ran && runs ? FM_MIN(now - since, FM_CU_BEFORE_LOOK_MOST) : 0;
 	}
 }
 
