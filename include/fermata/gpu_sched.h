@@ -43,8 +43,9 @@
  *            on no device yet.
  *   NULL     the best one that there is for a device: "gates". Without one: -ENOSYS.
  *
- * Policies; with all of them a chunk that runs is not stopped (but with "graphs" in a program with
- * Fermata's guardian: docs/gpu-sched.md), and what is equal goes by number:
+ * Policies; with all of them a chunk that runs is not stopped (but with "graphs", on one slot and
+ * not `resident`, in a program with Fermata's guardian: docs/gpu-sched.md), and what is equal goes
+ * by number:
  *   "fixed-priority"  the largest priority.
  *   "edf", "k-edf"    the earliest deadline; with several slots this is global EDF. Tasks without a
  *                     deadline come last.

@@ -31,11 +31,12 @@
  * A chain that finds something new has said that it rests, and goes on. Then what the host begins
  * comes behind it, and hears too late: the host has the kernel hear (FM_GRAPHS_HEAR) as well.
  *
- * Stops inside kernels. Where the kernels of a chunk have the guardian in mode 3 (guardian.ptx),
- * their task has a control block. A decider that finds a more urgent job while the chunk runs, or
- * that the set is to stand, sets its stop word; the chunk's graph ends then with its last kernel,
- * as ever, and the next decider sees in the block whether all its blocks have run. If not, the
- * block says from which kernel on the same graph goes on when it is launched again.
+ * Stops inside kernels, in sets of one slot that are not resident. Where the kernels of a chunk
+ * have the guardian in mode 3 (guardian.ptx), their task has a control block. A decider that finds
+ *a more urgent job while the chunk runs, or that the set is to stand, sets its stop word; the
+ *chunk's graph ends then with its last kernel, as ever, and the next decider sees in the block
+ *whether all its blocks have run. If not, the block says from which kernel on the same graph goes
+ *on when it is launched again.
  *
  * With `to', which is memory of the host, it copies the words there, as fermata_set does.
  *

@@ -59,9 +59,8 @@ static inline unsigned fm_cu_gates_room(unsigned channels, unsigned at_work)
 /* Kinds of sets, or both. */
 #define FM_CU_GATES_RESIDENT 1u
 #define FM_CU_GATES_GRAPHS   2u
-#define FM_CU_GATES_STOPS                                                       \
-	4u /* chunks of guarded kernels are stopped inside: of graphs, one slot \
-	    */
+/* Of graphs, not resident, with one slot: chunks of guarded kernels are stopped inside. */
+#define FM_CU_GATES_STOPS 4u
 
 /* Words that code of the device may add to, which are 0. -ENOMEM, -EIO. */
 int fm_cu_gates_words_new(const struct fm_cu_driver *cu, uint32_t n, CUdeviceptr *words);
