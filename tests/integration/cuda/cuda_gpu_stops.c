@@ -64,11 +64,13 @@ static void read_words(void *to, CUdeviceptr from, size_t bytes)
 	MUST(!cuMemcpyDtoHAsync_v2(to, from, bytes, m.own) && !cuStreamSynchronize(m.own));
 }
 
+static unsigned slots = 1;
+
 static void new_set(const char *policy)
 {
 	int error = 0;
 
-	set = make(policy, 1, &error);
+	set = make(policy, slots, &error);
 	if (!set)
 		die("no set: %d", error);
 }
@@ -238,6 +240,37 @@ static void not_for_a_turn(void)
 static void not_for_who_comes_later(void)
 {
 	not_stopped("fifo", victim);
+}
+
+/* Nor when the set is to stand: it is launched once. */
+static void not_when_suspended(void)
+{
+	make_two("fixed-priority", victim);
+	open_gate(2);
+	IS(0, fm_gpu_release(set, 0, 1));
+	stand_in();
+	IS(0, fm_gpu_set_suspend(set));
+	MUST(stats(FM_GPU_SET).running == 1);
+	open_gate(BLOCKS);
+	IS(0, fm_gpu_set_resume(set));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(started() == 1);
+	fm_gpu_set_free(set);
+	check_each_once(m.out, 1);
+	check_each_once(m.steps[0], 1);
+}
+
+static void not_in_a_resident_set(void)
+{
+	resident = true;
+	not_when_suspended();
+	not_stopped("fixed-priority", victim);
+}
+
+static void not_on_several_slots(void)
+{
+	slots = 2;
+	not_when_suspended();
 }
 
 static void stands_inside_while_it_is_suspended(void)
@@ -420,6 +453,8 @@ int main(int argc, char **argv)
 		{"whole", not_as_a_whole},
 		{"turn", not_for_a_turn},
 		{"later", not_for_who_comes_later},
+		{"resident", not_in_a_resident_set},
+		{"slots", not_on_several_slots},
 		{"suspended", stands_inside_while_it_is_suspended},
 		{"freed", freed_while_it_stands_inside},
 		{"fails", each_call_fails},

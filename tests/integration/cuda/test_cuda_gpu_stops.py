@@ -37,7 +37,7 @@ def a_chunk_is_stopped_inside(stack):
 
 def a_chunk_is_not_stopped_inside(stack):
     fermata = world(stack)
-    for name in "fill", "whole", "turn", "later":
+    for name in "fill", "whole", "turn", "later", "resident", "slots":
         case(fermata, name, "--guardian")
 
 
