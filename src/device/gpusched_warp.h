@@ -99,7 +99,10 @@ static inline void fm_gates_tell(struct fm_gates *s, uint64_t heard)
 	FM_GATES_SHOW(&told->pending, g->pending);
 	FM_GATES_SHOW(&told->opened, g->opened);
 	FM_GATES_SHOW(&told->wake, g->wake);
-	FM_GATES_SHOW(&told->drained, g->drained);
+	if (g->drained) /* a reader that sees it sees what that decision has told */
+		FM_GS_STORE(&told->drained, g->drained);
+	else
+		FM_GATES_SHOW(&told->drained, g->drained);
 	FM_GS_STORE(&told->decided, heard);
 }
 
