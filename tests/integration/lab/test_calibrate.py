@@ -145,16 +145,20 @@ def progress_is_one_line_on_a_terminal(stack):
     check(len({s for s in steps if s.startswith("calibrate: two programs under Fermata, ")}) > 1, f"it does not go on: {steps}")
 
 
+def sets_measured(*argv):
+    for seconds in "1", "10", "60":  # on a busy machine there are too few samples
+        said = fermata("calibrate", "--gpu-sched", "--seconds", seconds, *argv, status=None if seconds != "60" else 0)
+        if not said.returncode:
+            break
+        check("too few" in said.stderr and "--seconds" in said.stderr, said.stderr)
+    return said
+
+
 def sets_that_schedule_themselves(stack):
     """No device, no daemon; each number of tasks is a row, and what a file has otherwise stays in it."""
     dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-test-"))
     path = os.path.join(dir_, "platform.json")
-    for seconds in "1", "10", "60":  # on a busy machine there are too few samples
-        status = None if seconds != "60" else 0
-        said = fermata("calibrate", "--gpu-sched", "--seconds", seconds, "--tasks", "7,2,7", "--json", "-o", path, status=status)
-        if not said.returncode:
-            break
-        check("too few" in said.stderr and "--seconds" in said.stderr, said.stderr)
+    said = sets_measured("--tasks", "7,2,7", "--json", "-o", path)
     r = json.loads(said.stdout)
     with open(path, encoding="utf-8") as f:
         check(json.load(f) == r, "the file and what is printed differ")
@@ -172,7 +176,7 @@ def sets_that_schedule_themselves(stack):
         check(name in engines[name]["skipped"], engines)
     with open(path, "w", encoding="utf-8") as f:
         json.dump({**r, "epsilon_ns": 5, "note": "mine"}, f)
-    text = fermata("calibrate", "--gpu-sched", "--seconds", "1", "--tasks", "3", "--update", path).stdout
+    text = sets_measured("--tasks", "3", "--update", path).stdout
     for word in ("cpu, 3 tasks: preemption", "a decision is charged as", "gates: not measured", "no proof"):
         check(word in text, text)
     with open(path, encoding="utf-8") as f:
