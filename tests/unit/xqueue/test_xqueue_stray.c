@@ -44,7 +44,9 @@ static int gate(void *hwq, const struct fm_gate_words *words, uint64_t finished,
 
 static int write_fence(void *hwq, const struct fm_gate_words *words, uint64_t finished)
 {
-	for_nothing |= model.unfenced && !fm_slot_pending(put_in->slot);
+	/* What a wait of the program's has finished since the agent looked is counted at the next
+	 * try. */
+	for_nothing |= !refuses && model.unfenced && !fm_slot_pending(put_in->slot);
 	return refuses ? -EAGAIN
 		       : put(fm_simq_word_ops.device_gate.write_fence(hwq, words, finished));
 }
