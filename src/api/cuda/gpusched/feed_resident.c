@@ -34,7 +34,8 @@ void fm_cu_feed_find_early(struct fm_cu_feed *f)
 void fm_cu_feed_word(struct fm_cu_feed *f, uint32_t task)
 {
 	pthread_mutex_lock(&f->lock);
-	f->work[task].ahead = f->has_words = true;
+	f->work[task].ahead = true;
+	f->has_words = true;
 	fm_cu_feed_find_early(f);
 	pthread_cond_broadcast(&f->cond);
 	pthread_mutex_unlock(&f->lock);
