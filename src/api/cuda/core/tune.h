@@ -70,9 +70,9 @@
 /* [time] and this long for what is stopped elsewhere. */
 #define FM_CU_COPY_WAIT_MOST (20 * FM_MS)
 /* [time] A copy for which the driver waits waits outside for what is in front of it, in a process
- * whose memory can move: for so long in which that does not move though its gate is open. Longer
- * than most kernels. Larger: the memory of more programs can go out at any time, and a copy goes on
- * later in front of which the stream waits for that very thread. */
+ * whose memory can move. It waits for so long in which its queue makes no progress though the gate
+ * is open. Longer than most kernels. Larger: the memory of more programs can go out at any time;
+ * and a copy goes on later if its stream waits for the very thread that copies. */
 #define FM_CU_BEFORE_MOST (2 * FM_S)
 /* [time] One look counts as at most that. */
 #define FM_CU_BEFORE_LOOK_MOST FM_MS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Of gates.h what is of sets of graphs whose chunks are stopped inside. */
+/* The part of gates.h for sets of graphs that stop inside their chunks. */
 #include "api/cuda/core/types.h"
 #include "gates_internal.h"
 #include <stddef.h>

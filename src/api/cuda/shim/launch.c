@@ -112,7 +112,6 @@ static inline void launched(struct launch l, const void *what, struct fm_cuda_ke
 		fm_cuda_first_launched(l.q, what, kernel, stream);
 }
 
-/* waited: the call has waited for everything before it on the stream, and for its own command. */
 static __attribute__((noinline)) FM_HOT void end_of_way(
 	struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
 {
@@ -132,6 +131,7 @@ static __attribute__((noinline)) FM_HOT void end_waited(struct launch l)
 	fm_xq_used(l.q->xq);
 }
 
+/* waited: the call has waited for everything before it on the stream, and for its own command. */
 static inline void end(struct launch l, bool waited)
 {
 	if (FM_UNLIKELY(!l.q))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launches in an enqueue whose chunk is captured (gates.h, FM_CU_GATES_STOPS): what a kernel that
- * takes parameters of ours is given, so that its chunk can be stopped inside. For a thread that is
- * in an enqueue (fm_cuda_enqueues).
+ * Launches of an enqueue while its chunk is captured (gates.h, FM_CU_GATES_STOPS). A kernel that
+ * takes parameters of ours gets those with which the chunk can be stopped inside. For a thread that
+ * is in an enqueue (fm_cuda_enqueues).
  */
 #pragma once
 #include "api/cuda/shim/guard/guarded.h"

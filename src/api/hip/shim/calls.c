@@ -83,8 +83,7 @@ static hipStream_t configured(void)
 	}
 #define ON_kernel(symbol, per_thread, name, since, note, params, stream, key) \
 	LAUNCH(symbol, per_thread, params, stream, key, false, false)
-/* The runtime takes no waits for values into a graph, so it has no gates. It runs to its end once
- * it has begun, so long ones are counted. */
+
 static hipError_t count_long(struct launch l, uint64_t kind, const char *call, hipError_t rc)
 {
 	if (l.q && rc == FM_HIP_SUCCESS && fm_xq_long(l.q->xq, kind))
@@ -92,6 +91,8 @@ static hipError_t count_long(struct launch l, uint64_t kind, const char *call, h
 	return rc;
 }
 
+/* The runtime takes no waits for values into a graph, so it has no gates. It runs to its end once
+ * it has begun, so long ones are counted. */
 #define ON_graph(symbol, per_thread, name, since, note, params, stream, key)              \
 	hipError_t symbol CALL_PARAMS(params)                                             \
 	{                                                                                 \
