@@ -31,8 +31,13 @@ class Recording:
         self.p = subprocess.Popen([FERMATA, "trace", "record", "-o", self.path, *options], env=f.env, text=True,
                                   stderr=subprocess.PIPE)
         stack.callback(self.close)
-        eventually("it records", lambda: os.path.exists(self.path) and os.path.getsize(self.path) > 56)
         self.error = None
+        eventually("it records", self.records_now)
+
+    def records_now(self):
+        if self.p.poll() is not None:
+            raise AssertionError(f"it ended with status {self.p.returncode}: {self.p.stderr.read()}")
+        return os.path.exists(self.path) and os.path.getsize(self.path) > 56
 
     def close(self):
         if self.p.poll() is None:
