@@ -16,7 +16,8 @@ struct trial {
 		struct trial *of;
 		_Atomic bool came;
 		bool put, late; /* late: it had not come when the gate opened */
-	} mark[];               /* of the others; the last is of the queue that is tried */
+	} mark[];               /* of the others; then two of the queue that is tried: behind the
+				   gate, and in front of it */
 };
 
 static void unref(struct trial *t)
@@ -72,6 +73,19 @@ static void await(struct trial *t, unsigned from, unsigned to, uint64_t most)
 			nap(FM_TRIAL_LOOK);
 }
 
+/* The queue has come so far as the gate that is put next. Before, a tracker behind that says
+ * nothing: a driver's own threads may be late. */
+static bool has_come_so_far(struct trial *t, const struct fm_hw_ops *ops, void *hwq)
+{
+	const struct fm_trial_queue own = {ops->track, hwq};
+	unsigned front = t->n + 1;
+
+	if (!put(t, front, &own))
+		return false;
+	await(t, front, front + 1, FM_TRIAL_OPENS);
+	return atomic_load(&t->mark[front].came);
+}
+
 /* The gate is closed. Puts a tracker behind it, and into each other queue. */
 static bool stands(struct trial *t, const struct fm_hw_ops *ops, void *hwq,
 	const struct fm_trial_queue *others)
@@ -110,7 +124,7 @@ static enum fm_trial verdict(struct trial *t, bool passed, unsigned *stalled)
 static enum fm_trial try_once(const struct fm_hw_ops *ops, void *hwq,
 	const struct fm_trial_queue *others, unsigned n, unsigned *stalled)
 {
-	struct trial *t = calloc(1, sizeof(*t) + (n + 1) * sizeof(t->mark[0]));
+	struct trial *t = calloc(1, sizeof(*t) + (n + 2) * sizeof(t->mark[0]));
 	enum fm_trial is = FM_TRIAL_REFUSED;
 	bool put_all, passed;
 	void *gate;
@@ -119,7 +133,8 @@ static enum fm_trial try_once(const struct fm_hw_ops *ops, void *hwq,
 		return is;
 	atomic_init(&t->refs, 1);
 	t->n = n;
-	if (!ops->host_gate.deactivate || !ops->track || ops->host_gate.deactivate(hwq, &gate)) {
+	if (!ops->host_gate.deactivate || !ops->track || !has_come_so_far(t, ops, hwq) ||
+		ops->host_gate.deactivate(hwq, &gate)) {
 		unref(t);
 		return is;
 	}
@@ -132,15 +147,23 @@ static enum fm_trial try_once(const struct fm_hw_ops *ops, void *hwq,
 	return is;
 }
 
-/* Another queue with work of its own may end it just when the gate opens: that is no stall. It is
- * one if the same happens each time. */
+/* What happens by chance does not happen each time. A queue that passes a closed gate may be heard
+ * of late, so a gate must hold several times. Another queue with work of its own may end it just
+ * when the gate opens: that is no stall, and one time without is enough. */
 enum fm_trial fm_gate_try(const struct fm_hw_ops *ops, void *hwq,
 	const struct fm_trial_queue *others, unsigned n, unsigned *stalled)
 {
-	enum fm_trial is = FM_TRIAL_STALLS;
+	enum fm_trial is;
+	bool pass = false;
 	FM_NO_CANCEL; /* the gate would stay closed */
 
-	for (unsigned i = 0; i < FM_TRIAL_STALLED && is == FM_TRIAL_STALLS; i++)
-		is = try_once(ops, hwq, others, n, stalled);
-	return is;
+	for (unsigned i = 1; i <= FM_MAX(FM_TRIAL_STALLED, FM_TRIAL_HELD); i++) {
+		is = try_once(ops, hwq, others, pass ? 0 : n, stalled);
+		if (is != FM_TRIAL_HOLDS && is != FM_TRIAL_STALLS)
+			return is;
+		pass = pass || is == FM_TRIAL_HOLDS;
+		if (pass && i >= FM_TRIAL_HELD)
+			return FM_TRIAL_HOLDS;
+	}
+	return FM_TRIAL_STALLS;
 }

@@ -26,6 +26,9 @@
  * machine that is busy just then must not look like one without gates. Larger: where gates do not
  * open, the first command comes later. */
 #define FM_TRIAL_OPENS (2 * FM_S)
+/* [times] A queue's gate must hold so often. Larger: a queue is made later; but gates that do not
+ * hold are the less taken for some that do. */
+#define FM_TRIAL_HELD 3u
 /* [times] A queue that stood with the gate must do so each time. Larger: one that is only busy is
  * less often taken for one that stands with it. */
 #define FM_TRIAL_STALLED 4u

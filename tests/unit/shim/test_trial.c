@@ -150,12 +150,48 @@ static void test_ends_by_chance(void **state)
 	over();
 }
 
+/* What passes a closed gate, and is heard of late the first time. */
+static unsigned rounds;
+
+static int late_at_first(void *hwq, fm_reached_fn *reached, void *cookie)
+{
+	/* Two trackers each time: in front of the gate, and behind it. */
+	if (rounds++ == 1)
+		return fm_simq_ops.track(q[1], reached, cookie);
+	reached(cookie, fm_now());
+	return 0;
+}
+
+static int holds_the_other(void *hwq, void **gate)
+{
+	return fm_simq_ops.host_gate.deactivate(q[1], gate);
+}
+
+static void opens_the_other(void *hwq, void *gate)
+{
+	fm_simq_ops.host_gate.reactivate(q[1], gate);
+}
+
+static void test_heard_late(void **state)
+{
+	struct fm_hw_ops ops = fm_simq_ops;
+
+	start();
+	ops.track = late_at_first;
+	ops.host_gate.deactivate = holds_the_other;
+	ops.host_gate.reactivate = opens_the_other;
+	assert_int_equal(fm_gate_try(&ops, q[0], NULL, 0, NULL), FM_TRIAL_PASSED);
+	assert_int_equal(rounds, 4);
+	over();
+}
+
 static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_holds),
 	cmocka_unit_test(test_busy_other),
 	cmocka_unit_test(test_wrong),
 	cmocka_unit_test(test_stalls),
 	cmocka_unit_test(test_ends_by_chance),
+	cmocka_unit_test(test_heard_late),
 };
 
 int main(int argc, char **argv)

@@ -61,18 +61,15 @@ static void end_own(struct fm_ze_hwq *q, bool holds)
 	fm_ze_unref(q);
 }
 
-/* On a busy machine a queue that passes a closed gate may be heard of late, most of all the first
- * time: so the gates must hold several times. */
 static bool try_kind(struct fm_ze_hwq *like)
 {
 	const struct fm_trial_queue other = {fm_ze_ops(like)->track, like};
 	struct fm_ze_hwq *own = make_own(like);
-	bool holds = own;
+	bool holds;
 
 	if (!own)
 		return false;
-	for (unsigned i = 0; i < FM_ZE_TRIALS && holds; i++)
-		holds = fm_gate_try(fm_ze_ops(own), own, &other, 1, NULL) == FM_TRIAL_HOLDS;
+	holds = fm_gate_try(fm_ze_ops(own), own, &other, 1, NULL) == FM_TRIAL_HOLDS;
 	end_own(own, holds);
 	return holds;
 }

@@ -11,10 +11,6 @@
  * other APIs. */
 #define FM_ZE_WIDE 4u
 
-/* [times] A gate of each kind of queue is tried so often. Larger: the first queue is made later;
- * but gates that do not hold are the less taken for some that do. */
-#define FM_ZE_TRIALS 3u
-
 /* [gates] So many gates and trackers may be in a queue. Larger: more can be submitted ahead with
  * gates; each has an event, and on a queue a list. */
 #define FM_ZE_SLOTS 256u
