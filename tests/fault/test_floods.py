@@ -112,12 +112,20 @@ def say(what, **numbers):
 
 
 def settled(what, fn, seconds=1.0):
-    """How long it took; on a busy machine it may."""
+    """How long it took; that is held against a limit where the machine is known to have time (script/test --long)."""
     begin = time.monotonic()
-    eventually(what, fn, 60)
+    eventually(what, fn)
     took = time.monotonic() - begin
-    check(took < (seconds if LONG else 20 * seconds), f"{what}: only after {took:.1f} s")
+    check(not LONG or took < seconds, f"{what}: only after {took:.1f} s")
     return took
+
+
+def compared(tries, best, text):
+    """Times of the same moment, of the same run, tried until they are as they should be: the machine may be somebody else's at
+    any moment. Only script/test --long takes it for a failure if they never are."""
+    if not any(best() for _ in range(tries if LONG else 3)):
+        check(not LONG, text)
+        say(f"not compared, the machine is busy: {text}")
 
 
 def fire(m, what, *argv):
@@ -156,7 +164,7 @@ def descriptors_that_linger(stack):
     enemy = m.flood(ENEMY, "linger", size(20, 60))
     enemy.line("sent")
     os.kill(m.daemon.pid, signal.SIGCONT)
-    eventually("the enemies are gone", lambda: m.fds() <= before, 30)
+    eventually("the enemies are gone", lambda: m.fds() <= before)
     m.probe("join", 10000)
     enemy.tell("")
 
@@ -165,7 +173,7 @@ def join_behind(m, *argv):
     """How long one waits to be let in whose connection comes after those of the enemy."""
     os.kill(m.daemon.pid, signal.SIGSTOP)
     enemy = m.flood(ENEMY, *argv)
-    eventually("the enemy has sent it all", lambda: any(line.startswith("sent") for line in enemy.lines), 60)
+    eventually("the enemy has sent it all", lambda: any(line and line.startswith("sent") for line in enemy.lines))
     other = m.flood(OTHER, "join", 0.1, 0)
     time.sleep(0.3)
     begin = time.monotonic()
@@ -180,13 +188,14 @@ def join_behind(m, *argv):
 def many_that_linger(stack):
     """They are closed hardly more slowly than others are."""
     m = Machine(stack)
-    for _ in range(5):  # whatever else the machine does at one moment
-        n = size(400, 1000)
+    n = size(400, 1000)
+
+    def hardly_more_slowly():
         beside, behind = join_behind(m, "fds", n, 2, 1), join_behind(m, "linger", n)
         say(f"joins behind {n}", others_ms=1000 * beside, lingering_ms=1000 * behind)
-        if behind <= max(n / 500, 2 * beside):
-            return
-    check(False, "whoever joins has to wait each time")
+        return behind <= max(n / 500, 2 * beside)
+
+    compared(5, hardly_more_slowly, "whoever joins has to wait each time")
 
 
 def elsewhere(stack, *argv):
@@ -227,8 +236,7 @@ def beside_deaths(m, argv, seconds):
 def deaths(stack):
     m = Machine(stack)
     argv = ("deaths", size(300, 6000), size(100, 300))
-    # Whatever else the machine does at one moment.
-    check(any(beside_deaths(m, argv, size(1, 4)) for _ in range(5)), "whoever joins has to wait each time")
+    compared(5, lambda: beside_deaths(m, argv, size(1, 4)), "whoever joins has to wait each time")
 
 
 def beside_bells(stack, m, argv, seconds):
@@ -253,11 +261,13 @@ def bells(stack):
     m = Machine(stack)
     m.flood(OTHER, "honest", "flood:0").line("joined")
     argv = ("bells", size(40, 250), size(4, 16), "flood:0")
-    for _ in range(8):  # whatever else the machine does at one moment
-        if beside_bells(stack, m, argv, size(1, 5)) <= 3:
-            return
+
+    def hardly_longer():
+        ratio = beside_bells(stack, m, argv, size(1, 5))
         eventually("they have left", lambda: m.groups() == 1)
-    check(False, "with the enemy it takes much longer each time")
+        return ratio <= 3
+
+    compared(8, hardly_longer, "with the enemy it takes much longer each time")
 
 
 def large_memory(stack):
