@@ -149,7 +149,8 @@ class Trainer:
         self.batch = batch
         torch.manual_seed(1)
         torch.backends.cudnn.benchmark = False
-        torch.backends.cuda.enable_cudnn_sdp(False)  # its gradients are not the same each time
+        for other in "cudnn", "flash", "mem_efficient":  # their gradients are not the same each time
+            getattr(torch.backends.cuda, f"enable_{other}_sdp")(False)
         torch.backends.cudnn.deterministic = True
         torch.use_deterministic_algorithms(True, warn_only=True)
         self.of = {"bert": Bert, "resnet": ResNet}[what](batch)
