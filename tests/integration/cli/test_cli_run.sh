@@ -105,7 +105,7 @@ run_managed() {
     printf '[memory]\nmanage = note-* env-*\n' >"$tmp/manages.conf"
     "$BUILD/bin/fermatad" --dir "$dir" --config "$tmp/manages.conf" 2>"$tmp/manages.log" &
     pid=$!
-    that "a daemon that manages" eventually quiet "$fermata" --socket "$dir" version
+    that "a daemon that manages" eventually quiet "$fermata" --socket "$dir" ps
     expect 0 "a group that is named" "$fermata" run --socket "$dir" --group note-7 "${show[@]}"
     environment_has 'FERMATA_MEMORY=1'
     expect 0 "by the environment" env FERMATA_GROUP=note-7 "$fermata" run --socket "$dir" "${show[@]}"
