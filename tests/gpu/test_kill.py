@@ -42,7 +42,7 @@ def listed(folder, kernel, n):
     trace, path = os.path.join(folder, "trace"), os.path.join(folder, "x.idem")
     env = cuda_env(dict(os.environ))
     for argv in ([*command("idempotence", "record", "--force", "--collector", "cuda", "-o", trace), "--", *work(kernel, FEW, 0)],
-                 command("idempotence", "check", "-o", path, trace)):
+                 command("idempotence", "check", "--force", "-o", path, trace)):
         subprocess.run(argv, env=env, check=True, timeout=300, capture_output=True)
     with open(path, encoding="ascii") as f:
         text, changed = re.subn(rf" pp{FEW:x},; ", f" pp{n:x},; ", f.read())
