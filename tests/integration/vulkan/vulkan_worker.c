@@ -458,12 +458,14 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* Not by stdio: a thread that reads stdin has its lock, and newer C libraries take that in exit().
+ */
 static void *listen(void *arg)
 {
-	char line[64];
+	char c, last = '\n';
 
-	while (fgets(line, sizeof(line), stdin))
-		if (!strcmp(line, "stop\n"))
+	for (; read(STDIN_FILENO, &c, 1) == 1; last = c)
+		if (last == '\n' && c == 's')
 			stop = true;
 	if (!stop && !opt.count)
 		_exit(4);
