@@ -73,14 +73,21 @@ static bool send_fds(int sock, const void *bytes, size_t size, const int *fds, u
 	return sendmsg(sock, &mh, MSG_NOSIGNAL) >= 0;
 }
 
+static size_t init_hello(union fm_msg *m)
+{
+	size_t size = fm_msg_init(m, FM_MSG_HELLO);
+
+	m->hello.board_version = FM_BOARD_VERSION;
+	m->hello.board_size = sizeof(struct fm_board);
+	strcpy(m->hello.api, "flood");
+	return size;
+}
+
 static void say_hello(int sock, int board)
 {
 	union fm_msg m;
-	size_t size = fm_msg_init(&m, FM_MSG_HELLO);
+	size_t size = init_hello(&m);
 
-	m.hello.board_version = FM_BOARD_VERSION;
-	m.hello.board_size = sizeof(struct fm_board);
-	strcpy(m.hello.api, "flood");
 	send_fds(sock, &m, size, &board, board >= 0);
 }
 
@@ -295,26 +302,39 @@ static int reluctant(void)
 	return s;
 }
 
-/* The first, which is no HELLO, ends the session: the second is not read. */
-static void send_both(int sock, const union fm_msg *m, size_t size, int fd)
+/* A user may have only so many descriptors under way, which others of it may have there just now.
+ * One that is not sent would be closed here last, and linger here. */
+static void send_surely(int sock, const union fm_msg *m, size_t size, int fd)
 {
-	send_fds(sock, m, size, NULL, 0);
-	send_fds(sock, m, size, &fd, 1);
+	while (!send_fds(sock, m, size, &fd, 1)) {
+		if (errno != ETOOMANYREFS)
+			die("send");
+		usleep(1000);
+	}
+}
+
+/* A board, in a HELLO; or one behind a message that ends the session, so it is not read. */
+static void send_reluctant(int sock, int fd, bool hello)
+{
+	union fm_msg m;
+	size_t size;
+
+	if (hello) {
+		size = init_hello(&m);
+	} else {
+		size = fm_msg_init(&m, FM_MSG_BELL);
+		send_fds(sock, &m, size, NULL, 0);
+	}
+	send_surely(sock, &m, size, fd);
 }
 
 /* Half of them are read, as boards, and half are not. */
 static int run_linger(unsigned clients)
 {
-	union fm_msg m;
-	size_t size = fm_msg_init(&m, FM_MSG_BELL);
-
 	for (unsigned i = 0; i < clients; i++) {
 		int sock = dial(), fd = reluctant();
 
-		if (i % 2)
-			say_hello(sock, fd);
-		else
-			send_both(sock, &m, size, fd);
+		send_reluctant(sock, fd, i % 2);
 		close(fd);
 	}
 	puts("sent");

@@ -156,14 +156,23 @@ def descriptors_and_an_older_kernel(stack):
     descriptors(stack, preload="rights")
 
 
+@contextlib.contextmanager
+def stopped(m):
+    """The daemon is, and goes on whatever happens: else it could not be ended either."""
+    m.daemon.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        m.daemon.send_signal(signal.SIGCONT)
+
+
 def descriptors_that_linger(stack):
     """Whose last close waits for an enemy who never comes."""
     m = Machine(stack)
     before = m.fds()
-    os.kill(m.daemon.pid, signal.SIGSTOP)  # else the last to close it may be the enemy itself
-    enemy = m.flood(ENEMY, "linger", size(20, 60))
-    enemy.line("sent")
-    os.kill(m.daemon.pid, signal.SIGCONT)
+    with stopped(m):  # else the last to close it may be the enemy itself
+        enemy = m.flood(ENEMY, "linger", size(20, 60))
+        enemy.line("sent")
     eventually("the enemies are gone", lambda: m.fds() <= before)
     m.probe("join", 10000)
     enemy.tell("")
@@ -171,17 +180,17 @@ def descriptors_that_linger(stack):
 
 def join_behind(m, *argv):
     """How long one waits to be let in whose connection comes after those of the enemy."""
-    os.kill(m.daemon.pid, signal.SIGSTOP)
-    enemy = m.flood(ENEMY, *argv)
-    eventually("the enemy has sent it all", lambda: any(line and line.startswith("sent") for line in enemy.lines))
-    other = m.flood(OTHER, "join", 0.1, 0)
-    time.sleep(0.3)
-    begin = time.monotonic()
-    os.kill(m.daemon.pid, signal.SIGCONT)
+    before = m.fds()
+    with stopped(m):
+        enemy = m.flood(ENEMY, *argv)
+        enemy.line("sent")
+        other = m.flood(OTHER, "join", 0.1, 0)
+        time.sleep(0.3)
+        begin = time.monotonic()
     result(other)
     took = time.monotonic() - begin
     enemy.close()
-    eventually("the enemies are gone", lambda: m.groups() == 0)
+    eventually("the enemies are gone", lambda: m.fds() <= before)
     return took
 
 
@@ -278,10 +287,9 @@ def large_memory(stack):
         before = m.fds()
         enemy = m.flood(ENEMY, "memfd", mib, *joined)
         enemy.line("filled")
-        os.kill(m.daemon.pid, signal.SIGSTOP)  # else the last to close it may be the enemy itself
-        enemy.tell("")
-        enemy.line("sent")
-        os.kill(m.daemon.pid, signal.SIGCONT)
+        with stopped(m):  # else the last to close it may be the enemy itself
+            enemy.tell("")
+            enemy.line("sent")
         used, begin = m.loop_ms(), time.monotonic()
         if not joined:
             m.says("HELLO came without a valid board")
