@@ -92,15 +92,15 @@ def main():
     print("".join(f"{h:>16}" for h in HEAD))
     for n in TASKS:
         print("".join(f"{w:>16}" for w in run(env, "cuda_gpu_set", "measure", str(n)).split()[1:]))
-    print('engine "graphs", the same')
+    by_kind(env)
+    beside(env)
+    print('engine "graphs", as above', flush=True)
     for n in TASKS:
         graphs = run(env, GRAPHS, "measure", str(n))
         if graphs is None:
             print("there is no device runtime")
             break
         print("".join(f"{w:>16}" for w in graphs.split()[1:]))
-    by_kind(env)
-    beside(env)
 
 
 if __name__ == "__main__":

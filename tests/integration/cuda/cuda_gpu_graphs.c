@@ -107,12 +107,18 @@ static void new_set(const char *policy)
 		die("no set: %d", error);
 }
 
+/* One that is there, and does not work, is a failure. */
+static void skip_without_runtime(int rc)
+{
+	if (rc == -ENOSYS && strstr(why(), "there is no device runtime"))
+		exit(77);
+}
+
 static void start_set(void)
 {
 	int rc = fm_gpu_set_start(set);
 
-	if (rc == -ENOSYS)
-		exit(77);
+	skip_without_runtime(rc);
 	IS(0, rc);
 }
 
@@ -333,8 +339,7 @@ static void enqueues_that_fail(void)
 		IS(1, add_graphs(2, 0, NULL, NULL));
 		task[(2 * i) % TASKS].first = way[i].enqueue;
 		rc = fm_gpu_set_start(set);
-		if (rc == -ENOSYS)
-			exit(77);
+		skip_without_runtime(rc);
 		IS(way[i].error, rc);
 		MUST(strstr(why(), way[i].why));
 		MUST(!cuMemAlloc_v2(&d, 4096) && !cuMemFree_v2(d) && !cuCtxSynchronize());
@@ -602,14 +607,24 @@ static void each_call_fails(void)
 	fm_gpu_set_free(set);
 }
 
-static void no_runtime(void)
+static void does_not_start(const char *reason)
 {
 	open_context();
 	new_set("fifo");
 	IS(0, add_graphs(1, 0, NULL, NULL));
 	IS(-ENOSYS, fm_gpu_set_start(set));
-	MUST(strstr(why(), "there is no device runtime"));
+	MUST(strstr(why(), reason));
 	fm_gpu_set_free(set);
+}
+
+static void no_runtime(void)
+{
+	does_not_start("there is no device runtime");
+}
+
+static void refused_runtime(void)
+{
+	does_not_start("the driver does not take the kernel that launches graphs");
 }
 
 /* --- sets that are resident --- */
@@ -917,6 +932,7 @@ static const struct {
 	{"parks", parks},
 	{"fails", each_call_fails},
 	{"no-runtime", no_runtime},
+	{"refused-runtime", refused_runtime},
 	{"resident-fails", each_call_fails},
 	{"resident", periods_and_words},
 	{"resident-ends", resident_ends},

@@ -76,7 +76,7 @@ def each_call_of_the_driver_fails_once(stack):
 
 def without_a_device_runtime_it_does_not_start(stack):
     case(world(stack, runtime=None), "no-runtime")
-    case(world(stack, runtime=b"not a library"), "no-runtime")
+    case(world(stack, runtime=b"not a library"), "refused-runtime")
     fermata = world(stack, runtime=None)
     os.mkfifo(os.path.join(fermata.dir, "libcudadevrt.a"))  # nobody waits for what comes of it
     case(fermata, "no-runtime")

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The engines "gates" and "graphs" of <fermata/gpu_sched.h>: a set from its start to its end.
  * sets_queue.c has its XQueue, sets_calls.c what is called while it runs. */
+#include "api/cuda/gpusched/device_runtime.h"
 #include "api/cuda/shim/guard/guarded.h"
 #include "base/cancel.h"
 #include "base/lockorder.h"
@@ -10,6 +11,7 @@
 #include "sets_device.h"
 #include "shim.h"
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -206,14 +208,23 @@ static struct fm_gs_task *copy_tasks(const struct fm_cuda_set *d)
 
 static int refuse_gates(struct fm_cuda_set *d, int rc)
 {
+	char path[PATH_MAX];
+	const char *runtime = d->graphs ? fm_cu_device_runtime(path, sizeof(path)) : NULL;
+
 	if (rc != -ENOSYS)
 		return fm_gpu_fail(d->set, rc,
 			"the driver refuses what a set needs: streams, memory, a module");
+	if (!d->graphs)
+		return fm_gpu_fail(
+			d->set, rc, "the driver has no stream memory operations of 64 bits");
+	if (runtime)
+		return fm_gpu_fail(d->set, rc,
+			"the driver does not take the kernel that launches graphs, with the device "
+			"runtime %s",
+			runtime);
 	return fm_gpu_fail(d->set, rc,
-		d->graphs
-			? "there is no device runtime (libcudadevrt.a of a CUDA toolkit of 12.4 or "
-			  "later; FERMATA_CUDA_DEVRT says where), or the driver does not take it"
-			: "the driver has no stream memory operations of 64 bits");
+		"there is no device runtime (libcudadevrt.a of a CUDA toolkit of 12.4 or later; "
+		"FERMATA_CUDA_DEVRT says where)");
 }
 
 static unsigned kind_of(const struct fm_cuda_set *d)
