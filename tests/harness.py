@@ -511,6 +511,16 @@ class Fermata:
         return w
 
 
+@contextlib.contextmanager
+def hung(fermata):
+    """Its daemon does nothing meanwhile. It goes on whatever happens: else it could not be ended either."""
+    fermata.daemon.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        fermata.daemon.send_signal(signal.SIGCONT)
+
+
 def lib_client(f, stack, group="-", *options, device=None):
     argv = [program("lib_client"), group] + ([device] if device else [])
     p = f.program(argv, *options, cls=LibClient) if options else LibClient(argv, env=f.env)

@@ -2,23 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A daemon that is there and does nothing: whom it has stopped goes on by itself, and is scheduled again when the
 daemon goes on. (SIGSTOP stands for whatever keeps it from its sockets: a debugger, a loop, a swapped-out page.)"""
-import contextlib
 import os
-import signal
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, SANITIZE, Fermata, LibClient, Skip, check, cuda_env, eventually, lib_client, main, seldom_sanitized
-
-
-@contextlib.contextmanager
-def hung(fermata):
-    fermata.daemon.send_signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        fermata.daemon.send_signal(signal.SIGCONT)
+from harness import BUILD, SANITIZE, Fermata, LibClient, Skip, check, cuda_env, eventually, hung, lib_client, main, seldom_sanitized
 
 
 def scheduled_again(fermata, client):
