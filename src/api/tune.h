@@ -22,9 +22,9 @@
  * waited, too, for what stood with it when it has opened: less, and on a busy machine queues that
  * share a channel are not noticed. */
 #define FM_TRIAL_PASSES (100 * FM_MS)
-/* [time] What was behind the gate must have passed so long after it opened. It is tried once, so a
- * machine that is busy just then must not look like one without gates. Larger: where gates do not
- * open, the first command comes later. */
+/* [time] What was behind the gate must have passed so long after it opened. One trial that fails
+ * decides, so a machine that is busy just then must not look like one without gates. Larger: where
+ * gates do not open, the first command comes later. */
 #define FM_TRIAL_OPENS (2 * FM_S)
 /* [times] A queue's gate must hold so often. Larger: a queue is made later; but gates that do not
  * hold are the less taken for some that do. */

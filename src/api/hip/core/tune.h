@@ -12,9 +12,9 @@
 /* [times] A device's gates must hold so often. Larger: the first queue of a device is made later;
  * but gates that do not hold are the less taken for some that do. */
 #define FM_HIP_TRIALS 4u
-/* [time] What should pass an open gate then may take so long. It is tried once, so a machine that
- * is busy just then must not look like one without gates. Larger: where gates keep back others, the
- * first queue of a device is made later. */
+/* [time] What should pass an open gate then may take so long. One trial that fails decides, so a
+ * machine that is busy just then must not look like one without gates. Larger: where gates keep
+ * back others, the first queue of a device is made later. */
 #define FM_HIP_TRIAL_PASSES (2 * FM_S)
 /* [time] How often the trial looks whether it has. */
 #define FM_HIP_TRIAL_LOOK (50 * FM_US)
