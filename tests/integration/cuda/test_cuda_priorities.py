@@ -52,7 +52,7 @@ def streams_are_where_their_priority_is(stack):
     fermata.cli("hint", "web:low", "priority=3")
     p.do("many 200")
     check(priorities(fermata)["web:low"] == 3, f"what an operator says does not hold: {priorities(fermata)}")
-    check(sum(groups(fermata, p).values()) <= 10, f"streams that have ended are still there: {groups(fermata, p)}")
+    eventually("streams that have ended are gone", lambda: sum(groups(fermata, p).values()) <= 10)
     p.ends()
 
 
