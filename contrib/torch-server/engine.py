@@ -19,6 +19,7 @@ TORCH = {"FP32": torch.float32, "INT64": torch.int64}
 PHASES = ("queue", "compute_input", "compute_infer", "compute_output")
 ORION_LAYERS = 4  # of a best-effort model in the device's queue at a time
 ORION_PATIENCE = 1.0  # s
+WARM_UP = 3  # passes before a graph is captured: libraries choose and load their kernels in them
 
 
 class Asked:
@@ -117,6 +118,29 @@ class Orion:
             leaf.register_forward_hook(after)
 
 
+class Graph:
+    """A network's kernels for one shape, captured once: a request is one launch, and takes no lock of Python's for each kernel."""
+
+    def __init__(self, net, inputs, stream):
+        self.inputs = inputs
+        with torch.cuda.stream(stream):
+            for _ in range(WARM_UP):
+                net(*inputs)
+        stream.synchronize()
+        self.graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self.graph, stream=stream, capture_error_mode="thread_local"):
+            self.outputs = net(*inputs)
+
+    def fits(self, inputs):
+        return all(own.shape == given.shape for own, given in zip(self.inputs, inputs))
+
+    def __call__(self, *inputs):
+        for own, given in zip(self.inputs, inputs):
+            own.copy_(given)
+        self.graph.replay()
+        return self.outputs
+
+
 class Model:
     """State: UNAVAILABLE, LOADING, READY, UNLOADING. It changes under the engine's lock."""
 
@@ -125,7 +149,7 @@ class Model:
         self.inputs = {s.name: s for s in nets.KINDS[kind].inputs}
         self.outputs = {s.name: s for s in nets.KINDS[kind].outputs}
         self.state, self.reason = "UNAVAILABLE", "it is not loaded"
-        self.net = self.queue = self.stream = self.own_stream = None
+        self.net = self.graph = self.queue = self.stream = self.own_stream = None
         self.running = 0
         self.clear()
 
@@ -160,8 +184,9 @@ class Model:
 
 
 class Engine:
-    def __init__(self, mode, device, half=False, queue=64, pad=0):
+    def __init__(self, mode, device, half=False, queue=64, pad=0, graphs=False):
         self.mode, self.device, self.half, self.length, self.pad = mode, torch.device(device), half, queue, pad
+        self.graphs = graphs and self.device.type == "cuda"
         self.orion = Orion() if mode == "orion" else None
         self.lock, self.making = threading.Condition(), threading.Lock()
         self.ending = False
@@ -212,6 +237,9 @@ class Engine:
             self.make_stream(model)
             if self.device.type == "cuda":
                 torch.cuda.synchronize()  # weights are made in another stream than the one that reads them
+            if self.graphs:
+                with torch.inference_mode():
+                    model.graph = Graph(model.net, self.blank(model), model.stream or torch.cuda.Stream())
         if self.shared:
             model.queue = self.shared
             return
@@ -237,7 +265,7 @@ class Engine:
             model.queue.end()
         if model.own_stream:
             model.own_stream.close()
-        model.net = model.queue = model.stream = model.own_stream = None
+        model.net = model.graph = model.queue = model.stream = model.own_stream = None
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
 
@@ -306,7 +334,7 @@ class Engine:
         with urgent, stream, torch.inference_mode():
             inputs = [self.give(one) for one in asked.infer.inputs]
             asked.at.append(time.monotonic_ns())
-            outputs = model.net(*inputs)
+            outputs = (model.graph if model.graph and model.graph.fits(inputs) else model.net)(*inputs)
             if self.device.type == "cuda":
                 torch.cuda.current_stream().synchronize()
             asked.at.append(time.monotonic_ns())
@@ -323,6 +351,11 @@ class Engine:
             raise Refused(400, f"an element of '{one.spec.name}' is not from 0 to {one.spec.below - 1}")
         tensor = tensor.to(self.device)
         return tensor.half() if self.half and dtype == torch.float32 else tensor
+
+    def blank(self, model):
+        """Inputs of one image or text, on the device."""
+        dtypes = [torch.half if self.half and s.datatype == "FP32" else TORCH[s.datatype] for s in model.inputs.values()]
+        return [torch.zeros((1, *s.shape), dtype=dtype, device=self.device) for s, dtype in zip(model.inputs.values(), dtypes)]
 
     @staticmethod
     def fetch(spec, out):

@@ -358,9 +358,14 @@ def arguments(argv):
                    help="pad: multiprocessors for best-effort models meanwhile (default: auto)")
     p.add_argument("--device", default="cuda", help="of PyTorch (default: %(default)s)")
     p.add_argument("--half", action="store_true", help="compute in half precision")
+    p.add_argument("--graphs", action="store_true", help="launch each network as a CUDA graph, for requests of one image or text; not "
+                   "with orion, which launches layers one by one")
     p.add_argument("--queue", type=int, default=64, help="requests that may wait for each model")
     p.add_argument("--connections", type=int, default=256, help="clients at a time")
-    return p.parse_args(argv)
+    args = p.parse_args(argv)
+    if args.graphs and args.mode == "orion":
+        p.error("--graphs: orion launches layers one by one; leave one of both out")
+    return args
 
 
 def prepare(args):
@@ -384,7 +389,7 @@ def main(argv):
         sys.exit(f"torch-server: {missing}")
     from engine import Engine
 
-    engine = Engine(args.mode, args.device, args.half, args.queue, args.pad)
+    engine = Engine(args.mode, args.device, args.half, args.queue, args.pad, args.graphs)
     try:
         for name in filter(None, args.load.split(",")):
             engine.load(name)

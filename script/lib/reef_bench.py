@@ -35,6 +35,7 @@ class Server:
     def __init__(self, args, stack, mode, models):
         command = [sys.executable, SERVER, "--port", "0", "--mode", mode, "--queue", "1024", "--load", ",".join(sorted(models))]
         command += ["--half"] if args.half else []
+        command += ["--graphs"] if args.graphs and mode != "orion" else []
         if mode in UNDER_FERMATA:
             command = [os.path.join(args.build, "bin", "fermata"), "run", "--local", "fixed-priority", "--", *command]
         env = {**{k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}, "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
@@ -161,6 +162,7 @@ def arguments(argv):
     p.add_argument("--modes", type=listed((*MODES, "pad")), default=list(MODES))
     p.add_argument("--workloads", type=listed(WORKLOADS), default=list(WORKLOADS[:5]))
     p.add_argument("--half", action="store_true")
+    p.add_argument("--graphs", action="store_true")
     p.add_argument("--json")
     return p.parse_args(argv)
 
@@ -179,7 +181,7 @@ def main(argv):
     models |= {f"{kind(m)}_rt" for m in models}  # each is measured alone
     # Alone is measured in the first mode in which nothing is between a model and the device.
     modes = sorted(args.modes, key=lambda m: m != "streams")
-    results = {"device": looked.stdout.strip(), "seconds": args.seconds, "half": args.half, "alone": {},
+    results = {"device": looked.stdout.strip(), "seconds": args.seconds, "half": args.half, "graphs": args.graphs, "alone": {},
                "runs": {which: {} for which in workloads}}
     for mode in modes:
         in_mode(args, mode, workloads, results, models)

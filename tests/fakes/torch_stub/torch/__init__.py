@@ -35,9 +35,30 @@ class device:
 CPU = device("cpu")
 
 
+class Number:
+    """One that changes: of a tensor which is copied to, or one which a graph computes at each launch."""
+
+    def __init__(self, *values):
+        self.values = values
+        self.compute()
+
+    def compute(self):
+        self.number = zlib.crc32(repr(self.values).encode())
+
+    def __int__(self):
+        return self.number
+
+    def __repr__(self):
+        return repr(self.number)
+
+
 def mixed(*values):
     """One number of all of them, in their order."""
-    return zlib.crc32(repr(values).encode())
+    number, graph = Number(*values), cuda.captures()
+    if graph:
+        graph.numbers.append(number)
+        return number
+    return int(number)
 
 
 class Tensor:
@@ -57,7 +78,7 @@ class Tensor:
 
     def elements(self):
         if self._elements is None:
-            of = random.Random(self.value)
+            of = random.Random(int(self.value))
             self._elements = array.array(_CODE[self.dtype], (of.randrange(1 << 20) / (1 << 20) for _ in range(self.numel())))
         return self._elements
 
@@ -69,7 +90,14 @@ class Tensor:
         return list(self.elements())
 
     def to(self, where):
-        return self._with(None, at=where if isinstance(where, device) else device(where), elements=self._elements)
+        where = where if isinstance(where, device) else device(where)
+        if where.type == self.device.type:
+            return self
+        return Tensor(self.shape, int(self.value), self.dtype, where, self._elements)
+
+    def copy_(self, of):
+        assert self.shape == of.shape and self.dtype == of.dtype and self.device.type == of.device.type
+        self.value.number = int(of.value)
 
     def half(self):
         return self._with(None, dtype=float16)
@@ -126,6 +154,10 @@ class Tensor:
 def tensor(data, dtype):
     elements = array.array(_CODE[dtype], data)
     return Tensor((len(data),), mixed(elements.tobytes()), dtype, elements=elements)
+
+
+def zeros(shape, dtype, device):
+    return Tensor(shape, Number(), dtype, device)
 
 
 def frombuffer(data, dtype):

@@ -97,6 +97,46 @@ class stream:
         _here.stream = self.before
 
 
+def captures():
+    """The graph that this thread captures."""
+    return getattr(_here, "graph", None)
+
+
+class CUDAGraph:
+    def __init__(self):
+        self.numbers, self.exec = [], pointer()
+
+    def replay(self):
+        _it().must("cuGraphLaunch", self.exec, pointer(current_stream().cuda_stream))
+        for number in self.numbers:
+            number.compute()
+
+    def __del__(self):
+        _it().cu.cuGraphExecDestroy(self.exec)
+
+
+class graph:
+    """Captures what the thread launches."""
+
+    def __init__(self, into, stream, capture_error_mode):
+        assert capture_error_mode == "thread_local"
+        self.into, self.stream = into, stream
+
+    def __enter__(self):
+        self.current = stream(self.stream)
+        self.current.__enter__()
+        _it().must("cuStreamBeginCapture_v2", pointer(self.stream.cuda_stream), 1)
+        _here.graph = self.into
+
+    def __exit__(self, *_):
+        made = pointer()
+        _here.graph = None
+        _it().must("cuStreamEndCapture", pointer(self.stream.cuda_stream), ctypes.byref(made))
+        _it().must("cuGraphInstantiateWithFlags", ctypes.byref(self.into.exec), made, ctypes.c_uint64(0))
+        _it().must("cuGraphDestroy", made)
+        self.current.__exit__()
+
+
 class Event:
     def __init__(self):
         self.made = pointer()

@@ -10,7 +10,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 3))
 from harness import PATIENCE, check, eventually, main
-from torch_served import SERVER, binary, environment, on_a_device
+from torch_served import IDS, SERVER, binary, environment, on_a_device
 
 
 def work_together(s, until):
@@ -64,6 +64,24 @@ def in_every_mode_it_serves(stack):
         s.ends()
 
 
+def graphs_answer_as_kernels_do(stack):
+    """Of each mode the answers are the same, for one text and for two; a text before does not change them."""
+    ids = IDS["data"]
+    asked = [{"inputs": [{**IDS, "data": ids[k:] + ids[:k]}]} for k in (0, 1, 0)]
+    asked.append({"inputs": [{**IDS, "shape": [2, 128], "data": ids + ids[::-1]}]})
+    answers = []
+    for more in ([], ["--graphs"]):
+        fermata, s = on_a_device(stack, "level2", *more)
+        s.load("bert-base_rt")
+        answers.append([s.infer("bert-base_rt", a)["outputs"] for a in asked])
+        check(answers[-1][0] == answers[-1][2] != answers[-1][1], f"{more}: an answer does not depend on what is asked")
+    check(answers[0] == answers[1], "a graph answers otherwise")
+    work_together(s, lambda: served(s)() and fermata.preemptions() > 0)
+    s.ends()
+    r = subprocess.run([*SERVER, "--mode", "orion", "--graphs"], env=environment(), capture_output=True, text=True, timeout=PATIENCE)
+    check(r.returncode == 2 and "orion launches layers one by one" in r.stderr, f"{r.returncode}: {r.stderr}")
+
+
 def what_a_mode_needs_is_said(stack):
     import server
 
@@ -75,4 +93,4 @@ def what_a_mode_needs_is_said(stack):
 
 
 if __name__ == "__main__":
-    main(the_urgent_model_stops_the_others, in_every_mode_it_serves, what_a_mode_needs_is_said)
+    main(the_urgent_model_stops_the_others, in_every_mode_it_serves, graphs_answer_as_kernels_do, what_a_mode_needs_is_said)
