@@ -42,8 +42,7 @@ VARIANTS = {
     "opt": ("opt", {}, {}, {}, {}, None),
     "lru": ("lru", {}, {}, {}, {}, None),
     "overtime": ("jit", {"overtime": "yes"}, {}, {"overtime": "yes"}, {}, None),
-    "one-way": ("jit", {}, {"FERMATA_MEMORY_PIPELINE": "0", "FERMATA_MEMORY_KEEP": "0"}, {"keep": "no"}, {"link-both": None},
-                "FERMATA_MEMORY_PIPELINE"),
+    "one-way": ("jit", {"duplex": "no"}, {"FERMATA_MEMORY_KEEP": "0"}, {"keep": "no"}, {"link-both": None}, None),
     "allocation": ("jit", {}, {"FERMATA_MEMORY_TEMPLATES": "0"}, {}, {}, "FERMATA_MEMORY_TEMPLATES"),
     "early": ("jit", {}, {"FERMATA_MEMORY_EARLY": "1"}, {"early": "yes"}, {}, "FERMATA_MEMORY_EARLY"),
 }

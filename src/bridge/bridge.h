@@ -309,6 +309,8 @@ struct fm_bridge_memory {
 	/* A group's turn ends when it ends, though memory for the next one could come in beside
 	 * it. */
 	bool turns;
+	/* Nothing comes in to a device while something goes out of it. */
+	bool one_way;
 	/* A group that others have waited for keeps its memory for this part of that time. */
 	uint32_t keep_percent;
 	/* Memory of the host for what is not on devices, of all users together: in all, 0: as the

@@ -76,6 +76,8 @@ static void set_link(struct fm_bridge *b, struct bdevice *d)
 		p->w.link = link_of(FM_MIN(p->beside, p->rate));
 	else
 		p->w.link = fm_mem_link_beside(&alone, link_of(fastest).both, p->others);
+	if (p->one_way)
+		p->w.link.both = p->w.link.in;
 }
 
 static int make(struct fm_bridge *b, struct bdevice *d)
@@ -88,6 +90,7 @@ static int make(struct fm_bridge *b, struct bdevice *d)
 		return -ENOMEM;
 	p->w.policy = b->memory.policy ? b->memory.policy : fm_mem_policies[0];
 	p->w.overtime = !b->memory.turns;
+	p->one_way = b->memory.one_way;
 	p->w.host_left = UINT64_MAX;
 	p->w.slack = SLACK;
 	if (!p->rate)
@@ -204,11 +207,23 @@ static void share_what_is_left(struct planner *p, uint64_t room)
 		}
 }
 
+/* Nothing is to come in now: the link carries one way at a time, and something goes out. */
+static bool goes_first(const struct planner *p)
+{
+	if (!p->one_way)
+		return false;
+	for (unsigned i = 0; i < p->w.extents; i++)
+		if (p->extent[i].where == FM_GOING)
+			return true;
+	return p->plan.n_out;
+}
+
 /* What each client is to have: what it has or was promised, less what goes, and more for which
  * there is room now. */
 static void set_shares(struct planner *p)
 {
 	uint64_t room = p->w.capacity;
+	bool wait = goes_first(p);
 
 	for (unsigned i = 0; i < p->w.clients; i++)
 		p->client[i].share = 0;
@@ -217,7 +232,7 @@ static void set_shares(struct planner *p)
 
 		if (fm_mem_is_on_device(x))
 			room = fm_sub_sat(room, x->bytes);
-		if (x->where == FM_ON_DEVICE || x->where == FM_COMING)
+		if (x->where == FM_ON_DEVICE || (x->where == FM_COMING && !wait))
 			p->client[x->client].share += x->bytes;
 	}
 	for (unsigned i = 0; i < p->plan.n_out; i++) {
@@ -225,6 +240,8 @@ static void set_shares(struct planner *p)
 
 		p->client[x->client].share -= x->bytes;
 	}
+	if (wait)
+		return;
 	for (unsigned i = 0; i < p->plan.n_in; i++) {
 		const struct fm_extent *x = &p->extent[p->plan.in[i]];
 

@@ -53,6 +53,7 @@ struct planner {
 	unsigned extents_room, groups_room, clients_room;
 	uint64_t owes;    /* plans are paid for up to then, in the daemon's time */
 	uint64_t back_at; /* when to look again at what runs from the host and is in use */
+	bool one_way;     /* nothing comes in while something goes out */
 	bool shared;      /* several have their turn at once, and give way to each other */
 
 	/* Of the link, bytes a second: what has come in since then. */

@@ -47,6 +47,7 @@ static void configure_memory(struct daemon *d)
 		.device = d->config.memory.device_limit,
 		.policy = fm_mem_policies[d->config.memory.policy],
 		.turns = !d->config.memory.overtime,
+		.one_way = !d->config.memory.duplex,
 		.keep_percent = d->config.memory.keep_percent,
 		.away = d->config.memory.host,
 	};

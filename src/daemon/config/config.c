@@ -30,6 +30,7 @@ void config_defaults(struct config *c)
 		.access_group = "fermata",
 		.memory = {.manage = "off",
 			.overtime = true,
+			.duplex = true,
 			.templates = true,
 			.keep_percent = 100},
 		.admission = {.tasks = 1024},

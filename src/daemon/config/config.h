@@ -56,6 +56,7 @@ struct config_memory {
 	uint64_t device_limit; /* a device counts as having no more; 0: all that it has */
 	uint32_t policy;       /* fm_mem_policies[] */
 	bool overtime;
+	bool duplex;      /* memory comes in while other memory goes out */
 	bool templates;   /* of kernels are used, where there are files */
 	bool early_start; /* managed programs go on before all of their memory is there */
 	bool cgroup;      /* dmem.max of cgroups holds */

@@ -62,6 +62,7 @@ const struct config_key config_keys[] = {
 		0},
 	{"memory", "policy", CONFIG_CHOICE, OF(memory.policy), 0, 0, MEMORY_POLICIES, 0, 0},
 	{"memory", "overtime", CONFIG_BOOL, OF(memory.overtime), 0, 1, NULL, 0, 0},
+	{"memory", "duplex", CONFIG_BOOL, OF(memory.duplex), 0, 1, NULL, 0, 0},
 	{"memory", "keep_percent", CONFIG_COUNT, OF(memory.keep_percent), 0, 1000, "percent", 0, 0},
 	{"memory", "cgroup", CONFIG_BOOL, OF(memory.cgroup), 0, 1, NULL, 0, 0},
 	{"memory", "cgroup_limits", CONFIG_CGROUPS, OF(memory.cgroup_limits), 0,

@@ -36,6 +36,7 @@ struct play {
 	uint64_t begins[2]; /* bytes that may go out, and come in, in this step */
 	unsigned next[2];   /* whose turn it is at the link */
 	uint64_t stood, most;
+	unsigned both; /* chunks that came in while others were to go out */
 };
 
 static struct fm_ledger_device *row(const struct program *p)
@@ -191,11 +192,17 @@ static bool is_early(const struct program *p)
 	return p->l->managed & FM_LEDGER_EARLY;
 }
 
+static bool is_to_go(struct program *p)
+{
+	return atomic_load(&row(p)->wish) == FM_MEM_OUT &&
+	       get(&row(p)->resident) > get(&row(p)->share);
+}
+
 static bool goes_out(struct play *y, struct program *p)
 {
 	uint64_t here = get(&row(p)->resident);
 
-	if (atomic_load(&row(p)->wish) != FM_MEM_OUT || here <= get(&row(p)->share))
+	if (!is_to_go(p))
 		return false;
 	if (is_early(p))
 		atomic_fetch_add(&row(p)->mapped, FM_MIN(here, CHUNK));
@@ -238,6 +245,8 @@ static bool comes_in(struct play *y, struct program *p, bool others_run)
 	atomic_fetch_add(&row(p)->came_in, CHUNK);
 	p->in += CHUNK;
 	p->early += others_run ? CHUNK : 0;
+	for (unsigned i = 0; i < y->n; i++)
+		y->both += is_to_go(&y->p[i]);
 	return has_moved(y, p);
 }
 
@@ -288,7 +297,7 @@ static void play(struct play *y, uint64_t ns)
 
 static void forget(struct play *y)
 {
-	y->stood = 0;
+	y->stood = y->both = 0;
 	for (unsigned i = 0; i < y->n; i++)
 		y->p[i].ran = y->p[i].early = y->p[i].in = y->p[i].out = 0;
 }
@@ -659,6 +668,27 @@ static void only_the_residue_is_waited_for(void **state)
 	}
 	assert_true(ran[0] >= 6 * FM_S * 85 / 100);
 	assert_true(ran[0] >= ran[1] * 13 / 10);
+}
+
+/* Nothing comes in while something is to go out, and all have their turns. */
+static void one_way_at_a_time(void **state)
+{
+	struct fm_bridge_memory m = {.turns = true};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct play *y;
+
+		m.one_way = i;
+		y = start_with(4, 64 * CHUNK, "slice=170", &m);
+		play(y, 2 * FM_S);
+		forget(y);
+		play(y, 6 * FM_S);
+		assert_int_equal(y->both != 0, !i);
+		for (unsigned k = 0; k < 4; k++)
+			assert_true(y->p[k].ran >= FM_S / 2);
+		end(y);
+	}
 }
 
 /* Six that never have enough time. All of a program's memory takes 202 ms; where room is not made
@@ -1093,6 +1123,7 @@ int main(void)
 		cmocka_unit_test(what_is_foretold_comes),
 		cmocka_unit_test(no_more_moves_than_is_needed),
 		cmocka_unit_test(only_the_residue_is_waited_for),
+		cmocka_unit_test(one_way_at_a_time),
 		cmocka_unit_test(the_link_is_never_idle),
 		cmocka_unit_test(short_turns_do_not_throw_all_out),
 		cmocka_unit_test(those_that_run_at_once_give_way),
