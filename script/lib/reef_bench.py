@@ -15,7 +15,9 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SERVER = os.path.join(SOURCE, "contrib", "torch-server", "server.py")
 MODES = ("sequential", "streams", "priority-streams", "orion", "level2", "guardian")
 UNDER_FERMATA = ("level2", "guardian", "pad")
-WORKLOADS = ("a", "b", "c", "d", "e", "real")
+WORKLOADS = ("a", "b", "c", "d", "e", "real", "pairs")
+NETWORKS = ("bert-base", "gpt2", "resnet152", "vgg19", "yolov3")
+STARVED = 0.01  # of what a network can do alone
 START_S, END_S, ALONE_S = 300, 60, 1.5
 LOOK = "import torch; assert torch.cuda.is_available(); print(torch.cuda.get_device_name())"
 
@@ -126,6 +128,31 @@ def show(which, rows, out=sys.stdout):
               f"{r['best_effort']:>12.2f}", file=out, flush=True)
 
 
+def pairs():
+    """Each network as the real-time one beside each as best effort, both in a closed loop."""
+    def client(model):
+        return {"id": model, "load": {"type": "continuous"}, "client": {"name": model, "model_name": model}}
+
+    return {f"{rt} beside {be}": {"tasks": [client(f"{rt}_rt"), client(f"{be}_be")]} for rt in NETWORKS for be in NETWORKS}
+
+
+def show_pairs(runs, modes, out=sys.stdout):
+    """runs: of each pair, rows by mode. A line a mode; ratios of throughput are to `sequential' of the same pair."""
+    print(f"\nPAIRS {len(runs):<11} RT MEAN    WORST  RT P99 WORST  THROUGHPUT   LEAST  TO SEQUENTIAL  STARVED", file=out)
+    for mode in modes:
+        rows = {name: of[mode] for name, of in runs.items() if mode in of}
+        failed = [f"{name}: {r['failed']}" for name, r in rows.items() if "failed" in r]
+        if failed or not rows:
+            print(f"{mode:<17} {'; '.join(failed)[:300] or 'not run'}", file=out)
+            continue
+        n, did = len(rows), [r["throughput"] for r in rows.values()]
+        base = [runs[name].get("sequential", {}).get("throughput") for name in rows]
+        to = f"{sum(d / b for d, b in zip(did, base)) / n:.2f}x" if all(base) else "-"
+        print(f"{mode:<17} {sum(r['mean'] for r in rows.values()) / n:>7.3f}x {max(r['mean'] for r in rows.values()):>7.3f}x "
+              f"{max(r['p99'] for r in rows.values()):>12.2f}x {sum(did) / n:>11.2f} {min(did):>7.2f} {to:>14} "
+              f"{sum(r['best_effort'] < STARVED for r in rows.values()):>8}", file=out, flush=True)
+
+
 def in_mode(args, mode, workloads, results, models):
     """All workloads; where something fails, the others go on."""
     try:
@@ -175,6 +202,9 @@ def main(argv):
         return 77
     workloads = {}
     for which in args.workloads:
+        if which == "pairs":
+            workloads.update(pairs())
+            continue
         with open(os.path.join(SOURCE, "examples", "bench", f"disb-{which}.json"), encoding="ascii") as f:
             workloads[which] = json.load(f)
     models = {t["id"] for w in workloads.values() for t in w["tasks"]}
@@ -189,7 +219,10 @@ def main(argv):
         f"{name} {a['mean_us'] / 1e3:.2f} and {a['p99_us'] / 1e3:.2f} ms" for name, a in results["alone"].items()))
     for which in workloads:
         results["runs"][which] = {m: results["runs"][which][m] for m in args.modes if m in results["runs"][which]}
-        show(which, results["runs"][which])
+        if which in args.workloads:
+            show(which, results["runs"][which])
+    if "pairs" in args.workloads:
+        show_pairs({which: results["runs"][which] for which in pairs()}, args.modes)
     if args.json:
         with open(args.json, "w", encoding="ascii") as f:
             json.dump(results, f, indent=1)

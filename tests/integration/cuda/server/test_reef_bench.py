@@ -38,6 +38,23 @@ def its_numbers_are_ratios(_):
     check(" 2.20x " in lines[3] and lines[4].split() == ["pad", "why"], out.getvalue())
 
 
+def pairs_are_summed_up(_):
+    names = list(reef_bench.pairs())
+    check(len(names) == 25 and "vgg19 beside gpt2" in names, f"{names}")
+    one = {"mean": 1.0, "p99": 1.5, "throughput": 1.2, "best_effort": 0.2}
+    runs = {name: {"sequential": {**one, "throughput": 0.8}, "pad": one} for name in names}
+    runs[names[3]]["pad"] = {**one, "mean": 3.5, "p99": 9.0, "best_effort": 0.001, "throughput": 0.8}
+    out = io.StringIO()
+    reef_bench.show_pairs(runs, ("sequential", "pad", "orion"), out)
+    lines = out.getvalue().splitlines()
+    check(lines[3].split() == ["pad", "1.100x", "3.500x", "9.00x", "1.18", "0.80", "1.48x", "1"], out.getvalue())
+    check(lines[4].split() == ["orion", "not", "run"], out.getvalue())
+    runs[names[3]]["pad"] = {"failed": "why"}
+    out = io.StringIO()
+    reef_bench.show_pairs(runs, ("pad",), out)
+    check(f"{names[3]}: why" in out.getvalue(), out.getvalue())
+
+
 def all_of_it(stack):
     need_cuda_shim()
     f = Fermata(stack, start=False)
@@ -64,4 +81,4 @@ def without_a_device(_):
 
 
 if __name__ == "__main__":
-    main(its_numbers_are_ratios, all_of_it, without_a_device)
+    main(its_numbers_are_ratios, pairs_are_summed_up, all_of_it, without_a_device)
