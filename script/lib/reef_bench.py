@@ -2,21 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs contrib/torch-server in its modes, and asks it by `fermata-lab bench`; see script/reef-bench."""
 import argparse
+import array
 import contextlib
 import json
+import math
 import os
 import select
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import urllib.request
+
+from demo import daemon
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SERVER = os.path.join(SOURCE, "contrib", "torch-server", "server.py")
 MODES = ("sequential", "streams", "priority-streams", "orion", "level2", "guardian")
 UNDER_FERMATA = ("level2", "guardian", "pad")
-WORKLOADS = ("a", "b", "c", "d", "e", "real", "pairs")
+WORKLOADS = ("a", "b", "c", "d", "e", "real", "pairs", "stops")
 NETWORKS = ("bert-base", "gpt2", "resnet152", "vgg19", "yolov3")
+STOPS_HZ = 50  # requests of the one that stops others
 STARVED = 0.01  # of what a network can do alone
 START_S, END_S, ALONE_S = 300, 60, 1.5
 LOOK = "import torch; assert torch.cuda.is_available(); print(torch.cuda.get_device_name())"
@@ -34,13 +41,16 @@ def kind(name):
 class Server:
     """One in a mode, with these models."""
 
-    def __init__(self, args, stack, mode, models):
+    def __init__(self, args, stack, mode, models, socket=None):
+        """socket: the directory of a daemon's that schedules it."""
         command = [sys.executable, SERVER, "--port", "0", "--mode", mode, "--queue", "1024", "--load", ",".join(sorted(models))]
         command += ["--half"] if args.half else []
         command += ["--graphs"] if args.graphs and mode != "orion" else []
         if mode in UNDER_FERMATA:
-            command = [os.path.join(args.build, "bin", "fermata"), "run", "--local", "fixed-priority", "--", *command]
-        env = {**{k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}, "CUDA_DEVICE_MAX_CONNECTIONS": "32"}
+            local = [] if socket else ["--local", "fixed-priority"]
+            command = [os.path.join(args.build, "bin", "fermata"), "run", *local, "--", *command]
+        env = {**{k: v for k, v in os.environ.items() if not k.startswith("FERMATA_")}, "CUDA_DEVICE_MAX_CONNECTIONS": "32",
+               **({"FERMATA_SOCKET": socket} if socket else {})}
         log = stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace"))
         self.args, self.p = args, subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True)
         stack.callback(self.end)
@@ -60,6 +70,19 @@ class Server:
         except subprocess.TimeoutExpired:
             self.p.kill()
             self.p.communicate()
+
+    def infer(self, model):
+        """The bytes of an answer, to what is always asked."""
+        with urllib.request.urlopen(f"{self.url}/v2/models/{model}", timeout=END_S) as r:
+            (spec,) = json.load(r)["inputs"]
+        shape = [1, *spec["shape"][1:]]
+        values = array.array("f" if spec["datatype"] == "FP32" else "q", (k % 97 for k in range(math.prod(shape)))).tobytes()
+        head = json.dumps({"parameters": {"binary_data_output": True}, "inputs": [
+            {"name": spec["name"], "shape": shape, "datatype": spec["datatype"], "parameters": {"binary_data_size": len(values)}}]}).encode()
+        asked = urllib.request.Request(f"{self.url}/v2/models/{model}/infer", head + values,
+                                       {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"})
+        with urllib.request.urlopen(asked, timeout=END_S) as r:
+            return r.read()[int(r.headers["Inference-Header-Content-Length"]):]
 
     def bench(self, workload, seconds):
         """The tasks of a run."""
@@ -136,6 +159,58 @@ def pairs():
     return {f"{rt} beside {be}": {"tasks": [client(f"{rt}_rt"), client(f"{be}_be")]} for rt in NETWORKS for be in NETWORKS}
 
 
+def stop_one(args, mode, network):
+    """A network in a closed loop, while another comes STOPS_HZ times a second: how long it takes until it stands, and whether its
+    answers are what they are alone."""
+    best, urgent = f"{network}_be", "vgg19_rt"
+    load = {"id": urgent, "load": {"type": "periodic", "priority": 0, "frequency": STOPS_HZ}, "client": {"name": urgent, "model_name": urgent}}
+    with contextlib.ExitStack() as stack:
+        dir_ = stack.enter_context(tempfile.TemporaryDirectory(prefix="fermata-reef-"))
+        env = daemon(stack, args.build, dir_, "policy = fixed-priority\n")
+        server = Server(args, stack, mode, {best, urgent}, dir_)
+        first, other, ended = server.infer(best), [], threading.Event()
+
+        def asks():
+            try:
+                while not ended.is_set():
+                    other.append(server.infer(best) != first)
+            except OSError as e:
+                other.append(str(e))
+
+        thread = threading.Thread(target=asks, daemon=True)
+        thread.start()
+        try:
+            server.bench({"tasks": [load]}, args.seconds)
+        finally:
+            ended.set()
+            thread.join(END_S)
+        said = subprocess.run([os.path.join(args.build, "bin", "fermata"), "ps", "--devices", "--json"], env=env, capture_output=True, text=True,
+                              timeout=END_S, check=True).stdout
+    took = max((d["preempt_us"] for d in json.loads(said)["devices"]), key=lambda h: h["count"], default=None)
+    if not took or not took["count"]:
+        raise Failed("it was never stopped")
+    failed = [o for o in other if isinstance(o, str)]
+    if failed:
+        raise Failed(failed[0])
+    return {**took, "answers": len(other), "other": sum(other)}
+
+
+def stops(args):
+    results = {}
+    print("\nSTOPS, us               COUNT      P50      P99      MAX  ANSWERS  OTHER THAN ALONE", flush=True)
+    for mode in args.modes:
+        for network in NETWORKS if mode in UNDER_FERMATA else ():
+            try:
+                r = stop_one(args, mode, network)
+                print(f"{mode:<10} {network:<10} {r['count']:>7} {r['p50']:>8.1f} {r['p99']:>8.1f} {r['max']:>8.1f} {r['answers']:>8} {r['other']:>8}",
+                      flush=True)
+            except (Failed, subprocess.SubprocessError, OSError) as e:
+                r = {"failed": str(e)}
+                print(f"{mode:<10} {network:<10} {e}", flush=True)
+            results[f"{mode} {network}"] = r
+    return results
+
+
 def show_pairs(runs, modes, out=sys.stdout):
     """runs: of each pair, rows by mode. A line a mode; ratios of throughput are to `sequential' of the same pair."""
     print(f"\nPAIRS {len(runs):<11} RT MEAN    WORST  RT P99 WORST  THROUGHPUT   LEAST  TO SEQUENTIAL  STARVED", file=out)
@@ -205,17 +280,19 @@ def main(argv):
         if which == "pairs":
             workloads.update(pairs())
             continue
+        if which == "stops":
+            continue
         with open(os.path.join(SOURCE, "examples", "bench", f"disb-{which}.json"), encoding="ascii") as f:
             workloads[which] = json.load(f)
     models = {t["id"] for w in workloads.values() for t in w["tasks"]}
     models |= {f"{kind(m)}_rt" for m in models}  # each is measured alone
     # Alone is measured in the first mode in which nothing is between a model and the device.
-    modes = sorted(args.modes, key=lambda m: m != "streams")
+    modes = sorted(args.modes, key=lambda m: m != "streams") if workloads else []
     results = {"device": looked.stdout.strip(), "seconds": args.seconds, "half": args.half, "graphs": args.graphs, "alone": {},
                "runs": {which: {} for which in workloads}}
     for mode in modes:
         in_mode(args, mode, workloads, results, models)
-    print(f"{results['device']}, {args.seconds:g} s a run; alone, mean and P99: " + "; ".join(
+    print(f"{results['device']}, {args.seconds:g} s a run; alone, mean and P99: " * bool(workloads) + "; ".join(
         f"{name} {a['mean_us'] / 1e3:.2f} and {a['p99_us'] / 1e3:.2f} ms" for name, a in results["alone"].items()))
     for which in workloads:
         results["runs"][which] = {m: results["runs"][which][m] for m in args.modes if m in results["runs"][which]}
@@ -223,10 +300,13 @@ def main(argv):
             show(which, results["runs"][which])
     if "pairs" in args.workloads:
         show_pairs({which: results["runs"][which] for which in pairs()}, args.modes)
+    if "stops" in args.workloads:
+        results["stops"] = stops(args)
     if args.json:
         with open(args.json, "w", encoding="ascii") as f:
             json.dump(results, f, indent=1)
-    return int(any("failed" in r for rows in results["runs"].values() for r in rows.values()))
+    rows = [*results["runs"].values(), results.get("stops", {})]
+    return int(any("failed" in r for of in rows for r in of.values()))
 
 
 if __name__ == "__main__":

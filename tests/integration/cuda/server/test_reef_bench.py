@@ -72,6 +72,18 @@ def all_of_it(stack):
     check(r.returncode == 0, f"{r.returncode}: {r.stdout} {r.stderr}")
 
 
+def each_network_is_stopped(stack):
+    need_cuda_shim()
+    f = Fermata(stack, start=False)
+    env = environment(cuda_env(f.env), TORCH_STUB_KERNEL_NS=200000, LD_PRELOAD=preload())
+    r = subprocess.run([*REEF, "--seconds", "0.5", "--modes", "guardian,streams", "--workloads", "stops", "--graphs"], env=env, text=True,
+                       capture_output=True, timeout=4 * PATIENCE)
+    lines = [line.split() for line in r.stdout.splitlines() if line.startswith("guardian ")]
+    check(r.returncode == 0 and [line[1] for line in lines] == list(reef_bench.NETWORKS), f"{r.returncode}: {r.stdout} {r.stderr}")
+    for _, network, count, *_, answers, other in lines:
+        check(int(count) > 0 and int(answers) > 0 and other == "0", f"{network}: {r.stdout}")
+
+
 def without_a_device(_):
     env = {k: v for k, v in environment().items() if k != "TORCH_STUB_PTX"}
     r = subprocess.run(REEF, env=env, text=True, capture_output=True, timeout=PATIENCE)
@@ -81,4 +93,4 @@ def without_a_device(_):
 
 
 if __name__ == "__main__":
-    main(its_numbers_are_ratios, pairs_are_summed_up, all_of_it, without_a_device)
+    main(its_numbers_are_ratios, pairs_are_summed_up, all_of_it, each_network_is_stopped, without_a_device)
