@@ -5,6 +5,8 @@
  *
  *	FM_GRAPHS_LAUNCH(graph)
  *		a tail launch of that graph, by one lane: 0, or the device runtime's error
+ *	FM_GS_FENCE
+ *		of the whole system, between what is stored before and what is loaded behind it
  *	FM_GRAPHS_PAUSE
  *		between two looks of a chain that stays; may be left out
  */
@@ -17,7 +19,7 @@ static inline void fm_graphs_stop(struct fm_graphs *s, uint32_t task);
 static inline bool fm_graphs_cut(struct fm_graphs *s, uint32_t task);
 
 #define FM_GRAPHS_OF(g)      ((struct fm_graphs *)(g)) /* it is the first member */
-#define FM_GS_PARKED(g)      (FM_GS_LOAD(&(g)->park) || !FM_GRAPHS_OF(g)->opens)
+#define FM_GS_PARKED(g)      (FM_GS_NEWS(&(g)->park) || !FM_GRAPHS_OF(g)->opens)
 #define FM_GS_OPENED(g, i)   (FM_GRAPHS_OF(g)->opened = (i))
 #define FM_GS_MAY_STOP(g, i) fm_graphs_may_stop(FM_GRAPHS_OF(g), i)
 #define FM_GS_STOPS(g, i)    fm_graphs_stops(FM_GRAPHS_OF(g), i)
@@ -78,10 +80,10 @@ static inline void fm_graphs_hear_stay(struct fm_graphs *s)
 /* Of lane 0: what was asked becomes the set's. Returns whether it is new. */
 static inline bool fm_graphs_take(uint64_t *to, const uint64_t *asked)
 {
-	uint64_t value = FM_GS_LOAD(asked);
+	uint64_t value = FM_GS_NEWS(asked);
 	bool news = value != *to;
 
-	FM_GS_STORE(to, value);
+	FM_GS_SHOW(to, value);
 	return news;
 }
 
@@ -108,12 +110,12 @@ static inline void fm_graphs_show(struct fm_graphs *s)
 	struct fm_gs *g = &s->s.g;
 	uint64_t more = 0;
 
-	if (g->running < g->slots && !FM_GS_SAME(FM_GS_LOAD(&g->park)))
+	if (g->running < g->slots && !FM_GS_SAME(FM_GS_NEWS(&g->park)))
 		more = fm_gs_pick(g, FM_GS_SAME(FM_GS_NOW)) != g->n;
 	if (FM_GS_LANE)
 		return;
-	FM_GS_STORE(&s->more, more);
-	FM_GS_STORE(&s->busy, (uint64_t)g->running);
+	FM_GS_SHOW(&s->more, more);
+	FM_GS_SHOW(&s->busy, (uint64_t)g->running);
 }
 
 /* One decision, with the turn. Returns the task whose chunk is to be launched; n: none. */
@@ -138,7 +140,9 @@ static inline bool fm_graphs_rest(struct fm_graphs *s, uint32_t slot)
 {
 	if (!FM_GS_LANE)
 		FM_GS_STORE(&s->said->rests[slot], ++s->rests[slot]);
-	FM_GS_ADD(&s->s.g.bell, 1); /* with a fence on both sides */
+	FM_GS_FENCE; /* the host looks at `rests' behind what it asks, and this at that behind
+			`rests' */
+	FM_GS_ADD(&s->s.g.bell, 1);
 	return fm_graphs_hear(s);
 }
 

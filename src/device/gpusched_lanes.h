@@ -3,9 +3,10 @@
  * The memory and the 32 lanes of a device, as the texts of gpusched_warp.h and gpugraphs_warp.h
  * want them. For nvcc alone.
  *
- * Order. `bell` and `turn` have a fence of the whole system on both sides, so that all see their
- * changes in one order. Other loads acquire and other stores release. What a lane has written is
- * seen by the others behind __syncwarp(), and lane 0's fence then speaks for all.
+ * Order. The set's words are of the device alone, so what is swapped and added to acquires and
+ * releases in its scope. Other loads acquire and other stores release in that of the whole system,
+ * as some are of the host. What a lane has written is seen by the others behind __syncwarp(), and
+ * lane 0 then speaks for all.
  */
 #pragma once
 #include <stdbool.h>
@@ -46,14 +47,11 @@ static __device__ __forceinline__ uint64_t add_once(uint64_t *p, uint64_t v)
 	uint64_t old = 0;
 
 	__syncwarp();
-	if (!threadIdx.x) {
-		fence();
-		asm volatile("atom.relaxed.sys.add.u64 %0, [%1], %2;"
+	if (!threadIdx.x)
+		asm volatile("atom.acq_rel.gpu.add.u64 %0, [%1], %2;"
 			     : "=l"(old)
 			     : "l"(p), "l"(v)
 			     : "memory");
-		fence();
-	}
 	__syncwarp();
 	return same(old);
 }
@@ -63,33 +61,27 @@ static __device__ __forceinline__ uint64_t swap_once(uint64_t *p, uint64_t v)
 	uint64_t old = 0;
 
 	__syncwarp();
-	if (!threadIdx.x) {
-		fence();
-		asm volatile("atom.relaxed.sys.exch.b64 %0, [%1], %2;"
+	if (!threadIdx.x)
+		asm volatile("atom.acq_rel.gpu.exch.b64 %0, [%1], %2;"
 			     : "=l"(old)
 			     : "l"(p), "l"(v)
 			     : "memory");
-		fence();
-	}
 	__syncwarp();
 	return same(old);
 }
 
+/* Of tasks and of their jobs, which are few. */
 static __device__ __forceinline__ uint64_t sum(uint64_t x)
 {
-	for (int by = 16; by; by >>= 1)
-		x += __shfl_xor_sync(ALL, x, by);
-	return x;
+	return __reduce_add_sync(ALL, (uint32_t)x);
 }
 
 static __device__ __forceinline__ uint64_t least(uint64_t x)
 {
-	for (int by = 16; by; by >>= 1) {
-		uint64_t other = __shfl_xor_sync(ALL, x, by);
+	uint32_t high = __reduce_min_sync(ALL, (uint32_t)(x >> 32));
+	uint32_t mine = (uint32_t)(x >> 32) == high ? (uint32_t)x : ~0u;
 
-		x = other < x ? other : x;
-	}
-	return x;
+	return (uint64_t)high << 32 | __reduce_min_sync(ALL, mine);
 }
 
 static __device__ __forceinline__ uint64_t clock_ns(void)
@@ -104,20 +96,15 @@ static __device__ __forceinline__ uint64_t clock_ns(void)
 #define inline __device__ __forceinline__
 #include "gpusched/keys.h"
 
+/* As fm_gs_before() orders them: of those with the least key the least number. */
 static inline uint32_t first_of(uint32_t n, struct fm_gs_key key, uint32_t at)
 {
-	for (int by = 16; by; by >>= 1) {
-		struct fm_gs_key other;
-		uint32_t k = __shfl_xor_sync(ALL, at, by);
+	uint64_t first = least(at == n ? FM_GS_NEVER : key.first), second;
+	bool is_one = at != n && key.first == first;
 
-		other.first = __shfl_xor_sync(ALL, key.first, by);
-		other.second = __shfl_xor_sync(ALL, key.second, by);
-		if (k != n && (at == n || fm_gs_before(&other, k, &key, at))) {
-			key = other;
-			at = k;
-		}
-	}
-	return at;
+	second = least(is_one ? key.second : FM_GS_NEVER);
+	is_one = is_one && key.second == second;
+	return __reduce_min_sync(ALL, is_one ? at : n);
 }
 
 static __device__ __forceinline__ uint64_t peek(const uint64_t *p)
@@ -136,11 +123,14 @@ static __device__ __forceinline__ uint64_t take(uint64_t *p)
 	return old;
 }
 
+static __device__ __forceinline__ void show(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(p), "l"(v) : "memory");
+}
+
 static __device__ __forceinline__ bool any_of(uint32_t x)
 {
-	for (int by = 16; by; by >>= 1)
-		x |= __shfl_xor_sync(ALL, x, by);
-	return x;
+	return __any_sync(ALL, x != 0);
 }
 
 #define FM_GS_LANE             threadIdx.x
@@ -149,6 +139,9 @@ static __device__ __forceinline__ bool any_of(uint32_t x)
 #define FM_GS_LOAD(p)          load(p)
 #define FM_GS_PEEK(p)          peek(p)
 #define FM_GS_STORE(p, v)      store(p, v)
+#define FM_GS_NEWS(p)          peek(p)
+#define FM_GS_SHOW(p, v)       show(p, v)
+#define FM_GS_FENCE            fence()
 #define FM_GS_ADD(p, v)        add_once(p, v)
 #define FM_GS_SWAP(p, v)       swap_once(p, v)
 #define FM_GS_SAME(x)          same(x)

@@ -10,20 +10,18 @@
  *   FM_GS_LOAD(p), FM_GS_STORE(p, v)
  *		of words that several sides use, in one order for all; of the lane that does it
  *   FM_GS_ADD(p, v), FM_GS_SWAP(p, v)
- *		likewise, but once for all lanes, which all get the old value
- *   FM_GS_SAME(x)	that of lane 0
- *   FM_GS_FIRST(n, key, i), FM_GS_SUM(x), FM_GS_LEAST(x)
- *		over the lanes; i of n tasks, n for none
- *   FM_GS_NOW		ns, on the clock of the set's times
- *   FM_GS_CLZ(x)	leading zeros of 64 bits
- *   FM_GS_PARKED(g)	may no gate be opened? The word `park' alone, unless it is defined
- *   FM_GS_TELL(g, heard)
- *		after each decision, by all lanes: for readers that do not reach the words. May be
- *left out
- *   FM_GS_MAY_STOP(g, i), FM_GS_STOP(g, i), FM_GS_STOPS(g, i), FM_GS_CUT(g, i)
- *		where a chunk that runs can be told to stop: may that of task i, which runs, be
- *told; tells it, if it has not been told; has it been told since its gate was opened; and, once for
- *each chunk that has ended: has it stopped before it was complete? May be left out, all four
+ *		likewise, but once for all lanes, which all get the old value. It acquires and
+ *releases FM_GS_NEWS(p), FM_GS_SHOW(p, v) loads and stores of one lane without an order of their
+ *own, of words that several sides use, with the turn: the bell is read before, and what comes
+ *behind orders. May be left out FM_GS_SAME(x)	that of lane 0 FM_GS_FIRST(n, key, i), FM_GS_SUM(x),
+ *FM_GS_LEAST(x) over the lanes; i of n tasks, n for none FM_GS_NOW		ns, on the clock of
+ *the set's times FM_GS_CLZ(x)	leading zeros of 64 bits FM_GS_PARKED(g)	may no gate be
+ *opened? The word `park' alone, unless it is defined FM_GS_TELL(g, heard) after each decision, by
+ *all lanes: for readers that do not reach the words. May be left out FM_GS_MAY_STOP(g, i),
+ *FM_GS_STOP(g, i), FM_GS_STOPS(g, i), FM_GS_CUT(g, i) where a chunk that runs can be told to stop:
+ *may that of task i, which runs, be told; tells it, if it has not been told; has it been told since
+ *its gate was opened; and, once for each chunk that has ended: has it stopped before it was
+ *complete? May be left out, all four
  *
  * Each task has a stream, and each chunk of its jobs stands there behind a gate, which is open for
  * as many chunks as the word `gate` says. News is stored into a word of its own (a release into
@@ -31,10 +29,12 @@
  * is called. The call that gets the turn is the decider. Another call returns at once, because the
  * decider looks again. So nothing waits, no news is lost, and nothing needs to be resident.
  *
- * Memory order. `bell` and `turn` are read and written by sequentially consistent operations, of
- * system scope on a device. A call with news adds to `bell` before it tries `turn`; the decider
- *lets go of `turn` before it reads `bell` again. One of the two sees the other. The decider's
- *fields are plain memory: `turn` is their lock.
+ * Memory order. A call with news stores it, adds to `bell`, and then swaps `turn`; the decider
+ *swaps `turn` before it reads `bell` again. Both are read-modify-writes of one word, which have one
+ *order: either the call's comes first, and what it did before is seen behind the decider's, or it
+ *finds the turn free. So it is enough that they acquire and release, on a device in the scope of
+ *that device. A decision reads `bell' first, which acquires, and then the news: so its loads need
+ *no order. The decider's fields are plain memory: `turn` is their lock.
  *
  * Stops. A chunk that runs is told to stop when a more urgent job is ready, and no other is told
  *already, and when the set is parked. It ends then as any chunk does. If it was not complete, it is
@@ -69,13 +69,17 @@
 #define FM_GS_OPENED(g, i) ((void)0)
 #endif
 #ifndef FM_GS_PARKED
-#define FM_GS_PARKED(g) FM_GS_LOAD(&(g)->park)
+#define FM_GS_PARKED(g) FM_GS_NEWS(&(g)->park)
 #endif
 #ifndef FM_GS_STAYS
 #define FM_GS_STAYS(g) (!FM_GS_LOAD(&(g)->park) && !FM_GS_LOAD(&(g)->leave))
 #endif
 #ifndef FM_GS_PEEK
 #define FM_GS_PEEK(p) FM_GS_LOAD(p)
+#endif
+#ifndef FM_GS_NEWS
+#define FM_GS_NEWS(p)    FM_GS_LOAD(p)
+#define FM_GS_SHOW(p, v) FM_GS_STORE(p, v)
 #endif
 #ifndef FM_GS_CUT
 #define FM_GS_CUT(g, i) false
@@ -172,17 +176,18 @@ static inline void fm_gs_complete(struct fm_gs_task *t, uint64_t now)
 	if (t->used > t->longest)
 		t->longest = t->used;
 	t->used = t->chunk = 0;
-	FM_GS_STORE(&t->done, t->done + 1);
+	FM_GS_SHOW(&t->done, t->done + 1);
 }
 
 /* What has ended of a task, and what it was told by its engine. */
 static inline void fm_gs_take_ends(const struct fm_gs *g, uint32_t i, uint64_t now)
 {
 	struct fm_gs_task *t = &g->task[i];
-	uint64_t ended = FM_GS_LOAD(&t->ended), ns;
+	uint64_t ended = FM_GS_NEWS(&t->ended), queued = FM_GS_NEWS(&t->queued);
+	uint64_t off = FM_GS_NEWS(&t->off), ns;
 
-	t->in_stream = FM_GS_LOAD(&t->queued);
-	t->is_off = FM_GS_LOAD(&t->off) != 0;
+	t->in_stream = queued;
+	t->is_off = off != 0;
 	if (ended != t->seen_ended && fm_gs_runs(t)) {
 		t->seen_ended++; /* whatever the word says: one gate was open */
 		ns = fm_gs_sub(now, fm_gs_add(t->opened_at, g->gap));
@@ -242,7 +247,7 @@ static inline void fm_gs_take_spare(struct fm_gs *g, struct fm_gs_task *t, uint6
 
 static inline void fm_gs_take_releases(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
 {
-	uint64_t rung = FM_GS_LOAD(&t->rung), word = fm_gs_word(g, t);
+	uint64_t rung = FM_GS_NEWS(&t->rung), word = fm_gs_word(g, t);
 
 	if (rung != t->seen_rung) {
 		fm_gs_release(g, t, rung - t->seen_rung, now, 0);
@@ -321,8 +326,8 @@ static inline void fm_gs_sums(struct fm_gs *g)
 	g->running = running;
 	if (vtime != FM_GS_NEVER && vtime > g->vtime)
 		g->vtime = vtime;
-	FM_GS_STORE(&g->pending, pending);
-	FM_GS_STORE(&g->wake, wake);
+	FM_GS_SHOW(&g->pending, pending);
+	FM_GS_SHOW(&g->wake, wake);
 }
 
 /* Gates are opened for as long as there is a free slot and a ready task. */
@@ -413,9 +418,9 @@ static inline void fm_gs_stop(struct fm_gs *g, uint64_t now)
 /* One decision, with the turn. */
 static inline void fm_gs_decide(struct fm_gs *g)
 {
-	uint64_t now = FM_GS_SAME(FM_GS_NOW), ns;
-	bool drain = FM_GS_SAME(FM_GS_LOAD(&g->drain)) != 0;
-	bool leave = FM_GS_SAME(FM_GS_LOAD(&g->leave)) != 0;
+	uint64_t drains = FM_GS_NEWS(&g->drain), leaves = FM_GS_NEWS(&g->leave), ns;
+	uint64_t now = FM_GS_SAME(FM_GS_NOW);
+	bool drain = FM_GS_SAME(drains) != 0, leave = FM_GS_SAME(leaves) != 0;
 
 	if (!FM_GS_LANE)
 		g->drained &= drain;
@@ -450,7 +455,7 @@ static inline void fm_gs_hear(struct fm_gs *g, uint64_t *heard)
 	*heard = FM_GS_SAME(FM_GS_LOAD(&g->bell));
 	fm_gs_decide(g);
 	if (!FM_GS_LANE)
-		FM_GS_STORE(&g->decided, *heard);
+		FM_GS_SHOW(&g->decided, *heard);
 	FM_GS_TELL(g, *heard);
 }
 

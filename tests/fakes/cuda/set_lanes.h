@@ -10,6 +10,7 @@
 #define FM_GS_STORE(p, v)      __atomic_store_n(p, v, __ATOMIC_SEQ_CST)
 #define FM_GS_ADD(p, v)        __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST)
 #define FM_GS_SWAP(p, v)       __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
+#define FM_GS_FENCE            __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define FM_GS_SAME(x)          (x)
 #define FM_GS_SUM(x)           (x)
 #define FM_GS_LEAST(x)         (x)

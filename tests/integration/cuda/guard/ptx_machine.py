@@ -341,6 +341,22 @@ class Thread:
         by = self.value(operands[2], 32)
         self.source = {"bfly": self.lane ^ by, "idx": by}[kinds[1]]
 
+    def do_bfi(self, name, kinds, operands):
+        n, _ = bits(kinds)
+        of, into, at, size = (self.value(o, n) for o in operands[1:])
+        mask = ((1 << size) - 1) << at
+        self.set(operands[0], (into & ~mask) | (of << at & mask), n, "b")
+
+    def do_redux(self, name, kinds, operands):
+        n, _ = bits(kinds[-1:])
+        check(kinds[0] == "sync" and n == 32 and self.value(operands[2], 32) == 0xFFFFFFFF, "redux")
+        self.state, self.into, self.brought = "syncs", operands[0], self.value(operands[1], 32) & 0xFFFFFFFF
+        self.source = {"add": lambda all_of: sum(all_of) & 0xFFFFFFFF, "min": min}[kinds[1]]
+
+    def do_vote(self, name, kinds, operands):
+        check(kinds == ["sync", "any", "pred"] and self.value(operands[2], 32) == 0xFFFFFFFF, "vote")
+        self.state, self.into, self.brought, self.source = "syncs", operands[0], bool(self.value(operands[1])), any
+
     def do_bar(self, name, kinds, operands):
         if kinds == ["warp", "sync"]:
             self.state, self.into = "syncs", None
@@ -377,7 +393,7 @@ class Block:
               "lanes meet at different places, or not all do")
         for t in self.threads:
             if t.into:
-                t.registers[t.into[1]] = self.threads[t.source].brought
+                t.registers[t.into[1]] = t.source([o.brought for o in self.threads]) if callable(t.source) else self.threads[t.source].brought
             t.state = "runs"
 
     def advance(self, rng):
