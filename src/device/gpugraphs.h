@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sets of tasks that launch themselves on a device (docs/gpu-sched.md, engine "graphs"): the
- * kernel, which is one warp, and what it shares with the host. gpugraphs_warp.h has what it does,
+ * Sets of tasks that launch themselves on a device (docs/gpu-sched.md, engine "graphs"): the two
+ * kernels, each of one warp, and what they share with the host. gpugraphs_warp.h has what they do,
  * around the text that processors and the engine "gates" run, too; make-gpusched makes
- * gpugraphs_text.c of gpugraphs.cu.
+ * gpugraphs_text.c of gpugraphs.cu, and gpugraphs_heard_text.c of gpugraphs_heard.cu.
  *
- *	fermata_graph(struct fm_graphs *set, struct fm_gs_task *to, uint32_t task, uint32_t what,
- *		uint64_t later)
+ *	fermata_graph(struct fm_graphs *set, uint32_t task, uint32_t what)
+ *		in graphs alone: decides, and launches graphs
+ *	fermata_graphs_heard(struct fm_graphs *set, struct fm_gs_task *to, uint64_t later,
+ *		uint32_t what)
+ *		in streams: hears what the host tells
  *
  * On one slot, each chunk of a task is a graph that the device can launch. The last node of it, or
- * of a graph of its own that is launched behind it, is this kernel with FM_GATES_ENDED: it decides,
- * and launches the next chunk's graph, which begins when its own graph has ended (a tail launch).
- * So there is a chain of graphs, which ends when nothing is to run: it rests. The host begins the
- * next one by a graph of which this kernel, with FM_GRAPHS_BEGIN, is the only node.
+ * of a graph of its own that is launched behind it, is fermata_graph with FM_GATES_ENDED. That
+ * decides, and launches the next chunk's graph, which begins when its own graph has ended (a tail
+ * launch). So there is a chain of graphs, which ends when nothing is to run: it rests. The host
+ * begins the next one by a graph of which that kernel, with FM_GRAPHS_BEGIN, is the only node.
  *
  * With more slots each has a chain, and one end, a graph of its own, that is launched behind
  * whatever chunk it runs. So a chunk's graph has ended as a whole before it is decided about, and
@@ -22,7 +25,8 @@
  * runs on another slot, whose end may release jobs, and in a resident set until what the host has
  * lent has passed, as a resident does (gpusched.h). It does not have the turn meanwhile.
  *
- * The device runtime lets a kernel launch only from within a graph. Launched as it is, the kernel
+ * A driver refuses to launch a kernel that calls cudaGraphLaunch but as a part of a graph (801). So
+ * what the host launches into streams is a kernel of another module, which has no such call: it
  * decides about what the host asks for, but opens nothing (FM_GRAPHS_HEAR).
  *
  * Who begins. The host asks, and then looks at `rests'; the decider writes `rests', and then looks
@@ -33,10 +37,10 @@
  *
  * Stops inside kernels, in sets of one slot that are not resident. Where the kernels of a chunk
  * have the guardian in mode 3 (guardian.ptx), their task has a control block. A decider that finds
- *a more urgent job while the chunk runs, or that the set is to stand, sets its stop word; the
- *chunk's graph ends then with its last kernel, as ever, and the next decider sees in the block
- *whether all its blocks have run. If not, the block says from which kernel on the same graph goes
- *on when it is launched again.
+ * a more urgent job while the chunk runs, or that the set is to stand, sets its stop word. The
+ * chunk's graph ends then with its last kernel, as ever, and the next decider sees in the block
+ * whether all its blocks have run. If not, the block says from which kernel on the same graph goes
+ * on when it is launched again.
  *
  * With `to', which is memory of the host, it copies the words there, as fermata_set does.
  *
@@ -48,6 +52,7 @@
 #include "device/gpusched.h"
 
 #define FM_GRAPHS_KERNEL "fermata_graph"
+#define FM_GRAPHS_HEARD  "fermata_graphs_heard"
 #define FM_GRAPHS_SLOTS  16u
 #define FM_GRAPHS_LOOKS  64u /* at what the host asks for, before it rests for good */
 
@@ -116,4 +121,5 @@ enum {
 	FM_GRAPHS_LATER = 1 << 19 /* with FM_GATES_CLOCK: the set's clock is `later' from now on */
 };
 
-extern const char fm_graphs_text[]; /* PTX, to be linked to the device runtime */
+/* PTX; of the first kernel, to be linked to the device runtime */
+extern const char fm_graphs_text[], fm_graphs_heard_text[];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What the warp of gpugraphs.h does, as text over the memory and the lanes that the including file
- * brings along: gpugraphs.cu, and the fake driver of the tests. Beside what gpusched_warp.h wants:
+ * brings along: gpugraphs.cu, gpugraphs_heard.cu, and the fake driver of the tests. Beside what
+ * gpusched_warp.h wants:
  *
  *	FM_GRAPHS_LAUNCH(graph)
- *		a tail launch of that graph, by one lane: 0, or the device runtime's error
+ *		a tail launch of that graph, by one lane: 0, or the device runtime's error. Left
+ *		out, there is fm_graphs_heard() alone
  *	FM_GS_FENCE
  *		of the whole system, between what is stored before and what is loaded behind it
  *	FM_GRAPHS_PAUSE
@@ -135,6 +137,35 @@ static inline uint32_t fm_graphs_decide(struct fm_graphs *s, bool opens)
 	return (uint32_t)FM_GS_SAME(s->opened);
 }
 
+/* Waits for a decision, of a reader, of who hears, or of another slot. */
+static inline void fm_graphs_enter(struct fm_gs *g)
+{
+	while (FM_GS_SWAP(&g->turn, 1))
+		;
+}
+
+/* What the host tells, which no graph is launched for. */
+static inline void fm_graphs_heard(
+	struct fm_graphs *s, struct fm_gs_task *to, uint32_t what, uint64_t later)
+{
+	struct fm_gs *g = &s->s.g;
+
+	if (to)
+		fm_gates_read(g, to);
+	else if (what & (FM_GATES_NOTE | FM_GATES_QUIET))
+		fm_gates_switch_notes(&s->s, (what & FM_GATES_NOTE) != 0);
+	else if (what & FM_GATES_CLOCK)
+		fm_gates_clock(&s->s, later, (what & FM_GRAPHS_LATER) != 0);
+	if (!(what & FM_GRAPHS_HEAR))
+		return;
+	FM_GS_ADD(&g->bell, 1);
+	fm_graphs_enter(g);
+	fm_graphs_hear(s);
+	fm_graphs_decide(s, false);
+	FM_GS_SWAP(&g->turn, 0);
+}
+
+#ifdef FM_GRAPHS_LAUNCH
 /* With the turn: nothing is to be launched. Returns whether there is news all the same. */
 static inline bool fm_graphs_rest(struct fm_graphs *s, uint32_t slot)
 {
@@ -178,13 +209,6 @@ static inline void fm_graphs_stay(struct fm_graphs *s)
 	}
 }
 
-/* Waits for a decision, of a reader, of who hears, or of another slot. */
-static inline void fm_graphs_enter(struct fm_gs *g)
-{
-	while (FM_GS_SWAP(&g->turn, 1))
-		;
-}
-
 /* With the turn, which it lets go of while it stays: the slot has nothing to run. Returns whether
  * it is to be decided again. */
 static inline bool fm_graphs_idles(struct fm_graphs *s, uint32_t slot, uint32_t *looks)
@@ -202,17 +226,17 @@ static inline bool fm_graphs_idles(struct fm_graphs *s, uint32_t slot, uint32_t 
 }
 
 /* Returns what the slot is to run; n: nothing. */
-static inline uint32_t fm_graphs_next(struct fm_graphs *s, uint32_t slot, bool hears, bool opens)
+static inline uint32_t fm_graphs_next(struct fm_graphs *s, uint32_t slot, bool begins)
 {
 	struct fm_gs *g = &s->s.g;
 	uint32_t opened, looks = 0;
 
 	fm_graphs_enter(g);
-	if (hears)
+	if (begins)
 		fm_graphs_hear(s);
 	do {
-		opened = fm_graphs_decide(s, opens);
-	} while (opens && opened == g->n && fm_graphs_idles(s, slot, &looks));
+		opened = fm_graphs_decide(s, true);
+	} while (opened == g->n && fm_graphs_idles(s, slot, &looks));
 	FM_GS_SWAP(&g->turn, 0);
 	return opened;
 }
@@ -232,27 +256,22 @@ static inline void fm_graphs_launch(struct fm_graphs *s, uint32_t slot, uint32_t
 		FM_GS_STORE(&s->said->error, error);
 }
 
-static inline void fm_graphs_run(
-	struct fm_graphs *s, struct fm_gs_task *to, uint32_t task, uint32_t what, uint64_t later)
+/* Of a chain: it begins, or a chunk of it has ended. */
+static inline void fm_graphs_run(struct fm_graphs *s, uint32_t task, uint32_t what)
 {
 	struct fm_gs *g = &s->s.g;
-	bool opens = (what & (FM_GATES_ENDED | FM_GRAPHS_BEGIN)) != 0;
+	bool begins = (what & FM_GATES_ENDED) == 0;
 	uint32_t opened, slot = what & FM_GRAPHS_SLOT ? task : 0;
 
-	if (to)
-		fm_gates_read(g, to);
-	else if (what & (FM_GATES_NOTE | FM_GATES_QUIET))
-		fm_gates_switch_notes(&s->s, (what & FM_GATES_NOTE) != 0);
-	else if (what & FM_GATES_CLOCK)
-		fm_gates_clock(&s->s, later, (what & FM_GRAPHS_LATER) != 0);
-	if (!opens && !(what & FM_GRAPHS_HEAR))
+	if (!(what & (FM_GATES_ENDED | FM_GRAPHS_BEGIN)))
 		return;
-	if (what & FM_GATES_ENDED && s->of[task].block)
+	if (!begins && s->of[task].block)
 		FM_GS_ADD(&g->task[task].ended, 1); /* behind what its kernels have left */
-	else if (what & FM_GATES_ENDED && !FM_GS_LANE)
+	else if (!begins && !FM_GS_LANE)
 		FM_GATES_MORE(&g->task[what & FM_GRAPHS_SLOT ? s->on[slot] : task].ended, 1);
 	FM_GS_ADD(&g->bell, 1);
-	opened = fm_graphs_next(s, slot, !(what & FM_GATES_ENDED), opens);
+	opened = fm_graphs_next(s, slot, begins);
 	if (opened != g->n)
 		fm_graphs_launch(s, slot, opened);
 }
+#endif

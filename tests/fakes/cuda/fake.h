@@ -589,6 +589,7 @@ void fk_rows_chunk(const struct fk_block *b);
 void fk_rows_store(const struct fk_block *b);
 /* set_graphs.c */
 void fk_set_graph(const struct fk_block *b);
+void fk_set_graphs_heard(const struct fk_block *b);
 void fk_graph_chunk(const struct fk_block *b);
 void fk_graph_meet(const struct fk_block *b);
 void fk_graph_launches(const struct fk_block *b);

@@ -38,6 +38,7 @@ struct fk_variable {
 /* Shared by modules and launches. */
 struct fk_image {
 	_Atomic unsigned refs;
+	bool launches; /* it calls cudaGraphLaunch */
 	unsigned n, n_variables;
 	struct fk_entry *entry;
 	struct fk_variable *variable;

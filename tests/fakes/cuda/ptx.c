@@ -239,8 +239,10 @@ fm_cu_result fk_ptx_read(const char *text, struct fk_image *out)
 		rc = CU_UNSUPPORTED_PTX;
 	else if (target && strstr(target, ".extern .func") && !strstr(text, FK_LINKED))
 		rc = CU_INVALID_PTX;
-	else if (target && !strncmp(space(target + 7), "sm_", 3))
+	else if (target && !strncmp(space(target + 7), "sm_", 3)) {
+		out->launches = strstr(target, "cudaGraphLaunch") != NULL;
 		rc = atoi(space(target + 7) + 3) <= FK_SM ? read_all(target, out) : CU_INVALID_PTX;
+	}
 	free(plain);
 	return rc;
 }

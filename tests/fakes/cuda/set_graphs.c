@@ -3,6 +3,7 @@
  * that launches graphs, for tests of the fake. */
 #include "launches.h"
 #include "set_lanes.h"
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,13 +16,24 @@ void fk_set_graph(const struct fk_block *b)
 {
 	struct {
 		struct fm_graphs *set;
-		struct fm_gs_task *to;
 		uint32_t task, what;
-		uint64_t later;
 	} p;
 
 	memcpy(&p, b->params, sizeof(p));
-	fm_graphs_run(p.set, p.to, p.task, p.what, p.later);
+	fm_graphs_run(p.set, p.task, p.what);
+}
+
+void fk_set_graphs_heard(const struct fk_block *b)
+{
+	struct {
+		struct fm_graphs *set;
+		struct fm_gs_task *to;
+		uint64_t later;
+		uint32_t what;
+	} p;
+
+	memcpy(&p, b->params, offsetof(__typeof__(p), what) + sizeof(p.what));
+	fm_graphs_heard(p.set, p.to, p.what, p.later);
 }
 
 /* Notes its number, in order. */

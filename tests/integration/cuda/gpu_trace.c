@@ -140,6 +140,8 @@ int main(int argc, char **argv)
 		return fputs(fm_gates_text, stdout) < 0;
 	if (argc == 2 && !strcmp(argv[1], "graphs-text"))
 		return fputs(fm_graphs_text, stdout) < 0;
+	if (argc == 2 && !strcmp(argv[1], "graphs-heard-text"))
+		return fputs(fm_graphs_heard_text, stdout) < 0;
 	if (argc == 2 && !strcmp(argv[1], "graphs"))
 		return printf("gates=%zx slots=%zx policy=%zx priority=%zx asked=%zx said=%zx "
 			      "rests=%zx of=%zx block=%zx stops=%zx of_size=%zx first=%zx from=%zx "

@@ -7,12 +7,37 @@ enum { BY_DEVICE = 4, TAIL = 1, FIRE = 2, MANY = 300 };
 
 static const char text[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
-	".visible .entry graph_chunk(.param .u64 log, .param .u64 number)\n{\nret;\n}\n"
+	".visible .entry graph_chunk(.param .u64 log, .param .u64 number)\n{\nret;\n}\n";
+static const char launching[] =
+	".version 7.0\n.target sm_70\n.address_size 64\n"
+	".extern .func (.param .b32 r) cudaGraphLaunch(.param .b64 g, .param .b64 s);\n"
 	".visible .entry graph_launches(.param .u64 graph, .param .u64 refused, .param .u32 n, "
 	".param .u32 how)\n{\nret;\n}\n";
 
 static uint64_t *mem; /* all that kernels touch: a log, how many were refused, and lists */
 static CUfunction chunk, launches;
+
+static void load_linked(void)
+{
+	char path[] = "/tmp/test_fake_launches.XXXXXX";
+	int fd = mkstemp(path);
+	CUlinkState link;
+	CUmodule module;
+	void *image;
+	size_t size;
+
+	EXPECT(8, write(fd, "!<arch>\n", 8));
+	close(fd);
+	OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+	OK(cuLinkAddData_v2(link, 1, (void *)(uintptr_t)launching, sizeof(launching), "launching",
+		0, NULL, NULL));
+	OK(cuLinkAddFile_v2(link, 4, path, 0, NULL, NULL));
+	OK(cuLinkComplete(link, &image, &size));
+	OK(cuModuleLoadData(&module, image));
+	OK(cuLinkDestroy(link));
+	OK(unlink(path));
+	OK(cuModuleGetFunction(&launches, module, "graph_launches"));
+}
 
 static void open_all(void)
 {
@@ -22,7 +47,8 @@ static void open_all(void)
 	world_open();
 	OK(cuModuleLoadData(&module, text));
 	OK(cuModuleGetFunction(&chunk, module, "graph_chunk"));
-	OK(cuModuleGetFunction(&launches, module, "graph_launches"));
+	EXPECT(218, cuModuleLoadData(&module, launching)); /* not linked */
+	load_linked();
 	OK(cuMemAlloc_v2(&d, 8 * 16384));
 	OK(cuMemsetD8_v2(d, 0, 8 * 16384));
 	OK(cuCtxSynchronize());
@@ -183,10 +209,10 @@ static void only_what_is_made_for_it(void)
 	run(0, 2, TAIL);
 	EXPECT(2, *REFUSED);
 	LIST(0)[0] = (uintptr_t)graph(1, 0, TAIL);
-	OK(cuLaunchKernel(
-		launches, 1, 1, 1, 1, 1, 1, 0, w.s, (void *[]){&from, &refused, &n, &how}, NULL));
+	EXPECT(801, cuLaunchKernel(launches, 1, 1, 1, 1, 1, 1, 0, w.s,
+			    (void *[]){&from, &refused, &n, &how}, NULL)); /* in no graph */
 	OK(cuStreamSynchronize(w.s));
-	EXPECT(3, *REFUSED); /* not from within a graph */
+	EXPECT(2, *REFUSED);
 	EXPECT(0, LOG[0]);
 }
 

@@ -23,7 +23,7 @@ static struct {
 	struct {
 		CUcontext ctx;
 		bool graphs; /* of sets of these */
-		CUfunction set;
+		CUfunction set, chain;
 	} of[MODULES];
 } modules = {.lock = PTHREAD_MUTEX_INITIALIZER};
 FM_LOCK_RANK(modules.lock, GPU_MODULES);
@@ -104,13 +104,15 @@ static fm_cu_result load_gates(const struct fm_cu_driver *cu, CUfunction *kernel
 static fm_cu_result load(struct fm_cu_gates *g, CUcontext ctx, unsigned at)
 {
 	bool graphs = fm_cu_gates_of_graphs(g);
-	fm_cu_result rc = graphs ? fm_cu_graphs_load(g->cu, &g->set) : load_gates(g->cu, &g->set);
+	fm_cu_result rc = graphs ? fm_cu_graphs_load(g->cu, &g->set, &g->graphs.chain)
+				 : load_gates(g->cu, &g->set);
 
 	if (rc)
 		return rc;
 	modules.of[at].ctx = ctx;
 	modules.of[at].graphs = graphs;
 	modules.of[at].set = g->set;
+	modules.of[at].chain = g->graphs.chain;
 	return 0;
 }
 
@@ -131,10 +133,12 @@ static fm_cu_result find_kernel(struct fm_cu_gates *g)
 	for (i = 0; i < MODULES && !is_kernel(g, ctx, i); i++)
 		if (!modules.of[i].ctx)
 			none = FM_MIN(none, i);
-	if (i < MODULES)
+	if (i < MODULES) {
 		g->set = modules.of[i].set;
-	else
+		g->graphs.chain = modules.of[i].chain;
+	} else {
 		rc = none < MODULES ? load(g, ctx, none) : FM_CU_ERROR_OUT_OF_MEMORY;
+	}
 	pthread_mutex_unlock(&modules.lock);
 	return rc;
 }
@@ -252,8 +256,8 @@ static fm_cu_result write_words(
 static fm_cu_result launch_clock(struct fm_cu_gates *g, uint64_t later, bool changes)
 {
 	if (fm_cu_gates_of_graphs(g))
-		return fm_cu_graphs_launch(
-			g, g->news, 0, 0, FM_GATES_CLOCK | (changes ? FM_GRAPHS_LATER : 0), later);
+		return fm_cu_graphs_say(
+			g, 0, FM_GATES_CLOCK | (changes ? FM_GRAPHS_LATER : 0), later);
 	return launch(g, g->news, 0, 0, FM_GATES_CLOCK, later, changes);
 }
 
@@ -299,7 +303,7 @@ static fm_cu_result begin_words(
 /* The first launch may wait for the device, so it is made while nothing stands there. */
 static fm_cu_result launch_first(struct fm_cu_gates *g)
 {
-	return fm_cu_gates_of_graphs(g) ? fm_cu_graphs_launch(g, g->news, 0, 0, 0, 0)
+	return fm_cu_gates_of_graphs(g) ? fm_cu_graphs_say(g, 0, 0, 0)
 					: launch(g, g->news, 0, 0, 0, 0, 0);
 }
 
@@ -502,7 +506,7 @@ int fm_cu_gates_read(struct fm_cu_gates *g, struct fm_cu_gates_words *words)
 {
 	CUdeviceptr to = g->shared_at + offsetof(struct fm_cu_gates_shared, task);
 
-	fm_cu_result rc = fm_cu_gates_of_graphs(g) ? fm_cu_graphs_launch(g, g->news, to, 0, 0, 0)
+	fm_cu_result rc = fm_cu_gates_of_graphs(g) ? fm_cu_graphs_say(g, to, 0, 0)
 						   : launch(g, g->news, to, 0, 0, 0, 0);
 
 	if (rc || fm_cu_gates_await(g, g->news))

@@ -32,6 +32,7 @@ struct fm_cu_graphs {
 	 */
 	CUgraphExec begin[FM_GRAPHS_SLOTS], end[FM_GRAPHS_SLOTS];
 	bool ready;
+	CUfunction chain;                /* the kernel of graphs */
 	pthread_mutex_t lock;            /* of what follows; over the launch */
 	bool closed;                     /* nothing is opened any more */
 	uint64_t begun[FM_GRAPHS_SLOTS]; /* the rest after which a chain was begun last */
@@ -70,13 +71,13 @@ void fm_cu_gates_begin_periods(
 
 /* graphs.c; the last two take a set of which something is missing. */
 bool fm_cu_graphs_has_calls(const struct fm_cu_driver *cu);
-/* The kernel, linked to the device runtime. */
-fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *kernel);
+/* The kernel for streams, and that of graphs, which is linked to the device runtime. */
+fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *heard, CUfunction *chain);
 /* Takes over the words, which are described but for what is of graphs alone. */
 fm_cu_result fm_cu_graphs_make(
 	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size);
-fm_cu_result fm_cu_graphs_launch(struct fm_cu_gates *g, CUstream stream, CUdeviceptr to,
-	uint32_t task, uint32_t what, uint64_t later);
+/* A launch of the kernel for streams; `to': of the host's memory, or 0. */
+fm_cu_result fm_cu_graphs_say(struct fm_cu_gates *g, CUdeviceptr to, uint32_t what, uint64_t later);
 /* graphs_stop.c */
 void fm_cu_graphs_make_blocks(struct fm_cu_gates *g);
 /* May this chunk, which was captured just now, be stopped inside? */

@@ -20,7 +20,7 @@ bool fm_cu_graphs_has_calls(const struct fm_cu_driver *cu)
 	       cu->graph_end;
 }
 
-/* --- the kernel --- */
+/* --- the kernels --- */
 
 static fm_cu_result link_all(
 	const struct fm_cu_driver *cu, CUlinkState state, const char *runtime, void **image)
@@ -35,7 +35,7 @@ static fm_cu_result link_all(
 }
 
 /* What the linker has made lasts as long as its state. */
-fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *kernel)
+static fm_cu_result load_chain(const struct fm_cu_driver *cu, CUfunction *kernel)
 {
 	char path[PATH_MAX];
 	const char *runtime = fm_cu_device_runtime(path, sizeof(path));
@@ -58,17 +58,42 @@ fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *kernel
 	return rc ? rc : cu->module_function(kernel, module, FM_GRAPHS_KERNEL);
 }
 
-fm_cu_result fm_cu_graphs_launch(struct fm_cu_gates *g, CUstream stream, CUdeviceptr to,
-	uint32_t task, uint32_t what, uint64_t later)
+/* The first is looked for last, so that nothing is loaded in vain. */
+fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *heard, CUfunction *chain)
+{
+	fm_cu_result rc = load_chain(cu, chain);
+	CUmodule module;
+
+	if (!rc)
+		rc = cu->module_load(&module, fm_graphs_heard_text);
+	return rc ? rc : cu->module_function(heard, module, FM_GRAPHS_HEARD);
+}
+
+static fm_cu_result launch(
+	const struct fm_cu_gates *g, CUfunction kernel, CUstream stream, void **params)
 {
 	const struct fm_cu_launch_config config = {
 		.grid = {1, 1, 1}, .block = {FM_GATES_LANES, 1, 1}, .stream = stream};
-	void *params[] = {&g->words, &to, &task, &what, &later};
 	int mode = fm_cu_enter(g->cu);
-	fm_cu_result rc = g->cu->launch(&config, g->set, params, NULL);
+	fm_cu_result rc = g->cu->launch(&config, kernel, params, NULL);
 
 	fm_cu_leave(g->cu, mode);
 	return rc;
+}
+
+fm_cu_result fm_cu_graphs_say(struct fm_cu_gates *g, CUdeviceptr to, uint32_t what, uint64_t later)
+{
+	void *params[] = {&g->words, &to, &later, &what};
+
+	return launch(g, g->set, g->news, params);
+}
+
+/* Into what is captured: the driver takes the kernel nowhere else. */
+static fm_cu_result put_chain(struct fm_cu_gates *g, uint32_t task, uint32_t what)
+{
+	void *params[] = {&g->words, &task, &what};
+
+	return launch(g, g->graphs.chain, g->stream[0], params);
 }
 
 /* --- the graphs --- */
@@ -146,7 +171,7 @@ static int capture(struct fm_cu_gates *g, uint32_t task, uint32_t what,
 	rc = rc > 0 ? -EIO : rc;
 	if (!rc && !is_captured(g))
 		rc = -EINVAL;
-	if (!rc && fm_cu_graphs_launch(g, g->stream[0], 0, task, what, 0))
+	if (!rc && put_chain(g, task, what))
 		rc = -EIO;
 	*graph = NULL;
 	if (end_capture(g, graph) && !rc)
@@ -430,7 +455,7 @@ static int begin(struct fm_cu_gates *g, uint32_t slot, uint64_t rest)
 
 static int hear(struct fm_cu_gates *g)
 {
-	return fm_cu_graphs_launch(g, g->news, 0, 0, FM_GRAPHS_HEAR, 0) ? -EIO : 0;
+	return fm_cu_graphs_say(g, 0, FM_GRAPHS_HEAR, 0) ? -EIO : 0;
 }
 
 /* If it cannot be known, too. */
@@ -501,7 +526,7 @@ int fm_cu_graphs_tell(
 	int rc = 0;
 
 	if (notes)
-		return fm_cu_graphs_launch(g, g->news, 0, 0, notes, 0) ? -EIO : 0;
+		return fm_cu_graphs_say(g, 0, notes, 0) ? -EIO : 0;
 	if (!is_news(what, jobs, chunks))
 		return 0;
 	pthread_mutex_lock(&g->graphs.lock);
