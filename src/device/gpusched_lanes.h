@@ -94,7 +94,7 @@ static __device__ __forceinline__ uint64_t clock_ns(void)
 
 // The functions of the text are the device's.
 #define inline __device__ __forceinline__
-#include "gpusched/keys.h"
+#include "gpusched/words.h"
 
 /* As fm_gs_before() orders them: of those with the least key the least number. */
 static inline uint32_t first_of(uint32_t n, struct fm_gs_key key, uint32_t at)
@@ -123,6 +123,25 @@ static __device__ __forceinline__ uint64_t take(uint64_t *p)
 	return old;
 }
 
+static __device__ __forceinline__ void bump(uint64_t *p)
+{
+	__syncwarp();
+	if (!threadIdx.x)
+		asm volatile("red.release.gpu.add.u64 [%0], 1;" : : "l"(p) : "memory");
+}
+
+static __device__ __forceinline__ void open_to(uint64_t *p, uint64_t v)
+{
+	asm volatile("st.release.gpu.u64 [%0], %1;" : : "l"(p), "l"(v) : "memory");
+}
+
+/* What is read in each decision is in front. */
+static __device__ __forceinline__ void touch(const struct fm_gs_task *t)
+{
+	for (int at = 0; at < 256; at += 128)
+		asm volatile("prefetch.global.L1 [%0];" : : "l"((const char *)t + at));
+}
+
 static __device__ __forceinline__ void show(uint64_t *p, uint64_t v)
 {
 	asm volatile("st.relaxed.sys.u64 [%0], %1;" : : "l"(p), "l"(v) : "memory");
@@ -142,6 +161,10 @@ static __device__ __forceinline__ bool any_of(uint32_t x)
 #define FM_GS_NEWS(p)          peek(p)
 #define FM_GS_SHOW(p, v)       show(p, v)
 #define FM_GS_FENCE            fence()
+#define FM_GS_BUMP(p)          bump(p)
+#define FM_GS_OPEN(p, v)       open_to(p, v)
+#define FM_GS_TOUCH(t)         touch(t)
+#define FM_GS_COUNT(p)         atomicAdd(p, 1)
 #define FM_GS_ADD(p, v)        add_once(p, v)
 #define FM_GS_SWAP(p, v)       swap_once(p, v)
 #define FM_GS_SAME(x)          same(x)

@@ -229,7 +229,7 @@ static inline bool fm_gates_begin(struct fm_gates *s, struct fm_gs_task *to, uin
 		return fm_gates_switch_notes(s, (what & FM_GATES_NOTE) != 0);
 	fm_gates_hear(s, jobs, chunks, task, what);
 	if (what & FM_GATES_KICK)
-		FM_GS_ADD(&g->bell, 1);
+		FM_GS_BUMP(&g->bell);
 	return (what & FM_GATES_KICK) != 0;
 }
 

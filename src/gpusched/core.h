@@ -8,20 +8,32 @@
  *   FM_GS_LANE, FM_GS_LANES, FM_GS_SYNC
  *		the lane's number and their number; what they wrote is seen by all
  *   FM_GS_LOAD(p), FM_GS_STORE(p, v)
- *		of words that several sides use, in one order for all; of the lane that does it
+ *		of words that several sides use, in one order; of the lane that does it
  *   FM_GS_ADD(p, v), FM_GS_SWAP(p, v)
- *		likewise, but once for all lanes, which all get the old value. It acquires and
- *releases FM_GS_NEWS(p), FM_GS_SHOW(p, v) loads and stores of one lane without an order of their
- *own, of words that several sides use, with the turn: the bell is read before, and what comes
- *behind orders. May be left out FM_GS_SAME(x)	that of lane 0 FM_GS_FIRST(n, key, i), FM_GS_SUM(x),
- *FM_GS_LEAST(x) over the lanes; i of n tasks, n for none FM_GS_NOW		ns, on the clock of
- *the set's times FM_GS_CLZ(x)	leading zeros of 64 bits FM_GS_PARKED(g)	may no gate be
- *opened? The word `park' alone, unless it is defined FM_GS_TELL(g, heard) after each decision, by
- *all lanes: for readers that do not reach the words. May be left out FM_GS_MAY_STOP(g, i),
- *FM_GS_STOP(g, i), FM_GS_STOPS(g, i), FM_GS_CUT(g, i) where a chunk that runs can be told to stop:
- *may that of task i, which runs, be told; tells it, if it has not been told; has it been told since
- *its gate was opened; and, once for each chunk that has ended: has it stopped before it was
- *complete? May be left out, all four
+ *		likewise, but once for all lanes, which all get the old value; each
+ *		acquires and releases
+ *   FM_GS_SAME(x)	that of lane 0
+ *   FM_GS_FIRST(n, key, i), FM_GS_SUM(x), FM_GS_LEAST(x)
+ *		over the lanes; i of n tasks, n for none
+ *   FM_GS_NOW		ns, on the clock of the set's times
+ *   FM_GS_CLZ(x)	leading zeros of 64 bits
+ *
+ * What may be left out:
+ *   FM_GS_NEWS(p), FM_GS_SHOW(p, v)
+ *		loads and stores of one lane without an order of their own, with the turn:
+ *		the bell is read before them, and what comes behind them orders
+ *   FM_GS_BUMP(p)	adds one, once for all lanes, and releases
+ *   FM_GS_OPEN(p, v)	as FM_GS_STORE, of a gate
+ *   FM_GS_TOUCH(t)	much of this task is read soon
+ *   FM_GS_COUNT(p)	one more in a word on which nothing else depends
+ *   FM_GS_PARKED(g)	may no gate be opened? Otherwise, what the word `park' says
+ *   FM_GS_TELL(g, heard)
+ *		after each decision, by all lanes: for readers that do not reach the words
+ *   FM_GS_MAY_STOP(g, i), FM_GS_STOP(g, i), FM_GS_STOPS(g, i), FM_GS_CUT(g, i)
+ *		where a chunk that runs can be told to stop, all four: may that of task i be
+ *		told, which runs; tells it, if it has not been told; has it been told since
+ *		its gate was opened; and, once for each chunk that has ended: has it stopped
+ *		before it was complete?
  *
  * Each task has a stream, and each chunk of its jobs stands there behind a gate, which is open for
  * as many chunks as the word `gate` says. News is stored into a word of its own (a release into
@@ -30,11 +42,11 @@
  * decider looks again. So nothing waits, no news is lost, and nothing needs to be resident.
  *
  * Memory order. A call with news stores it, adds to `bell`, and then swaps `turn`; the decider
- *swaps `turn` before it reads `bell` again. Both are read-modify-writes of one word, which have one
- *order: either the call's comes first, and what it did before is seen behind the decider's, or it
- *finds the turn free. So it is enough that they acquire and release, on a device in the scope of
- *that device. A decision reads `bell' first, which acquires, and then the news: so its loads need
- *no order. The decider's fields are plain memory: `turn` is their lock.
+ * swaps `turn` before it reads `bell` again. Both change one word, in one order: either the call
+ * comes first, and what it did before is seen behind the decider's swap, or it finds the turn
+ * free. So it is enough that these acquire and release, on a device in the scope of that device. A
+ * decision reads `bell` first, which acquires, and then the news, in any order. The decider's
+ * fields are plain memory: `turn` is their lock.
  *
  * Stops. A chunk that runs is told to stop when a more urgent job is ready, and no other is told
  *already, and when the set is parked. It ends then as any chunk does. If it was not complete, it is
@@ -80,6 +92,16 @@
 #ifndef FM_GS_NEWS
 #define FM_GS_NEWS(p)    FM_GS_LOAD(p)
 #define FM_GS_SHOW(p, v) FM_GS_STORE(p, v)
+#endif
+#ifndef FM_GS_BUMP
+#define FM_GS_BUMP(p) ((void)FM_GS_ADD(p, 1))
+#endif
+#ifndef FM_GS_OPEN
+#define FM_GS_OPEN(p, v) FM_GS_STORE(p, v)
+#endif
+#ifndef FM_GS_TOUCH
+#define FM_GS_TOUCH(t) ((void)0)
+#define FM_GS_COUNT(p) ((void)(*(p))++)
 #endif
 #ifndef FM_GS_CUT
 #define FM_GS_CUT(g, i) false
@@ -170,7 +192,7 @@ static inline void fm_gs_complete(struct fm_gs_task *t, uint64_t now)
 	t->stats.done++;
 	t->stats.missed += now > j.deadline;
 	t->stats.overruns += t->wcet && t->used > t->wcet;
-	t->stats.response[fm_gs_bucket(response)]++;
+	FM_GS_COUNT(&t->stats.response[fm_gs_bucket(response)]);
 	if (response > t->stats.response_max)
 		t->stats.response_max = response;
 	if (t->used > t->longest)
@@ -184,8 +206,9 @@ static inline void fm_gs_take_ends(const struct fm_gs *g, uint32_t i, uint64_t n
 {
 	struct fm_gs_task *t = &g->task[i];
 	uint64_t ended = FM_GS_NEWS(&t->ended), queued = FM_GS_NEWS(&t->queued);
-	uint64_t off = FM_GS_NEWS(&t->off), ns;
+	uint64_t off = FM_GS_NEWS(&t->off), rung = FM_GS_NEWS(&t->rung), ns;
 
+	t->heard_rung = rung;
 	t->in_stream = queued;
 	t->is_off = off != 0;
 	if (ended != t->seen_ended && fm_gs_runs(t)) {
@@ -247,7 +270,7 @@ static inline void fm_gs_take_spare(struct fm_gs *g, struct fm_gs_task *t, uint6
 
 static inline void fm_gs_take_releases(struct fm_gs *g, struct fm_gs_task *t, uint64_t now)
 {
-	uint64_t rung = FM_GS_NEWS(&t->rung), word = fm_gs_word(g, t);
+	uint64_t rung = t->heard_rung, word = fm_gs_word(g, t);
 
 	if (rung != t->seen_rung) {
 		fm_gs_release(g, t, rung - t->seen_rung, now, 0);
@@ -299,7 +322,7 @@ static inline void fm_gs_open(struct fm_gs *g, uint32_t i, uint64_t now)
 	t->opened_at = now;
 	g->running++;
 	g->opened++;
-	FM_GS_STORE(&t->gate, t->gate + 1);
+	FM_GS_OPEN(&t->gate, t->gate + 1);
 	FM_GS_OPENED(g, i);
 }
 
@@ -418,10 +441,16 @@ static inline void fm_gs_stop(struct fm_gs *g, uint64_t now)
 /* One decision, with the turn. */
 static inline void fm_gs_decide(struct fm_gs *g)
 {
-	uint64_t drains = FM_GS_NEWS(&g->drain), leaves = FM_GS_NEWS(&g->leave), ns;
-	uint64_t now = FM_GS_SAME(FM_GS_NOW);
-	bool drain = FM_GS_SAME(drains) != 0, leave = FM_GS_SAME(leaves) != 0;
+	uint64_t drains, leaves, now, ns;
+	bool drain, leave;
 
+	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
+		FM_GS_TOUCH(&g->task[i]);
+	drains = FM_GS_NEWS(&g->drain);
+	leaves = FM_GS_NEWS(&g->leave);
+	now = FM_GS_SAME(FM_GS_NOW);
+	drain = FM_GS_SAME(drains) != 0;
+	leave = FM_GS_SAME(leaves) != 0;
 	if (!FM_GS_LANE)
 		g->drained &= drain;
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
@@ -526,7 +555,7 @@ static inline bool fm_gs_try(struct fm_gs *g)
 /* There is news. */
 static inline void fm_gs_kick(struct fm_gs *g)
 {
-	FM_GS_ADD(&g->bell, 1);
+	FM_GS_BUMP(&g->bell);
 	while (fm_gs_try(g))
 		;
 }
@@ -534,6 +563,6 @@ static inline void fm_gs_kick(struct fm_gs *g)
 /* The end of the chunk that runs: the last that its stream does of it. */
 static inline void fm_gs_end(struct fm_gs *g, uint32_t task)
 {
-	FM_GS_ADD(&g->task[task].ended, 1);
+	FM_GS_BUMP(&g->task[task].ended);
 	fm_gs_kick(g);
 }

@@ -106,5 +106,7 @@ static inline bool fm_gs_before(
  * 2^20, and a single stretch is cut at 2^53 ns, a hundred days. */
 static inline uint64_t fm_gs_virtual(uint64_t ns, uint32_t weight)
 {
+	if (weight == FM_GS_WEIGHT) /* devices divide slowly */
+		return ns >> 53 ? UINT64_C(1) << 53 : ns;
 	return (ns >> 53 ? UINT64_C(1) << 53 : ns) * FM_GS_WEIGHT / weight;
 }

@@ -38,8 +38,9 @@ struct fm_gs_task {
 	int32_t priority;
 
 	/* The decider's. */
-	uint32_t chunk;  /* of the first job: how many have ended */
-	uint32_t is_off; /* as it was at this decision */
+	uint32_t chunk;      /* of the first job: how many have ended */
+	uint32_t is_off;     /* as it was at this decision */
+	uint64_t heard_rung; /* likewise */
 	uint64_t in_stream, seen_ended, seen_rung, seen_word, seen_after;
 	uint64_t accepted;  /* jobs released; those from `done` on wait, or run */
 	uint64_t next;      /* release by period; FM_GS_NEVER: none */

@@ -239,6 +239,8 @@ class Thread:
     def do_fence(self, name, kinds, operands):
         """One thread moves at a time."""
 
+    do_prefetch = do_fence
+
     def do_shl(self, name, kinds, operands):
         n, _ = bits(kinds)
         self.set(operands[0], self.value(operands[1]) << min(self.value(operands[2]), n), n, "b")
