@@ -18,6 +18,8 @@ CASES = {"cuda_gpu_set": ("refusals", "order", "enqueues", "waits", "contexts", 
          GRAPHS: ("order", "own", "refusals", "enqueues", "waits", "contexts", "forks", "exits", "free", "again", "worker 300")}
 TASKS = 1, 2, 5, 16, 25  # of 32 channels some are kept
 HEAD = "tasks", "us a chunk", "decision us", "max", "release us P50", "P99"
+BLOCKS_US, BLOCKS = (20, 100), 10560  # of a victim's kernels; of 264 at once on an H100
+GUARDIAN = {"FERMATA_GUARDIAN": "1"}
 KINDS = "without a resident", "with a resident"
 PERIODS = (1000, 4000), (10000, 500)  # us, jobs
 BESIDE = ("alone", None), ("beside an idle set without a resident", 0), ("beside an idle set with a resident and a word", 1), \
@@ -56,18 +58,25 @@ def numbers(env, *words):
     return run(env, "cuda_gpu_rows", *(str(word) for word in words)).split()[2:]
 
 
-def by_kind(env):
+def by_kind(env, *engine):
     row("us", "P50", "P99")
     for n in TASKS:
         for kind, name in enumerate(KINDS):
-            row(f"last kernel of a job to the first of the next, {n} tasks, {name}", *numbers(env, "decisions", kind, n)[:2])
+            row(f"last kernel of a job to the first of the next, {n} tasks, {name}",
+                *numbers(env, *engine, "decisions", kind, n)[:2])
     for kind, name in enumerate(KINDS):
-        row(f"release by the host to its first kernel, {name}", *numbers(env, "release", kind))
-    row("store to a word to its first kernel", *numbers(env, "word"))
+        row(f"release by the host to its first kernel, {name}", *numbers(env, *engine, "release", kind))
+    row("store to a word to its first kernel", *numbers(env, *engine, "word"))
     for us, jobs in PERIODS:
-        late = numbers(env, "period", us, jobs)
+        late = numbers(env, *engine, "period", us, jobs)
         row(f"period of {us} us: lateness", *late[:2])
         row(f"period of {us} us: response", "", late[2])
+
+
+def inside(env):
+    for us in BLOCKS_US:
+        p50, p99, stops, of = numbers(env, "graphs", "inside", us, BLOCKS)
+        row(f"release to its first kernel inside kernels of blocks of {us} us ({stops} stops of {of})", p50, p99)
 
 
 def beside(env):
@@ -99,8 +108,10 @@ def main():
         graphs = run(env, GRAPHS, "measure", str(n))
         if graphs is None:
             print("there is no device runtime")
-            break
+            return
         print("".join(f"{w:>16}" for w in graphs.split()[1:]))
+    by_kind(env, "graphs")
+    inside({**env, **GUARDIAN})
 
 
 if __name__ == "__main__":

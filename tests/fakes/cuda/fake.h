@@ -587,6 +587,7 @@ const struct fk_kernel *fk_again_find(const char *name);
 void fk_set(const struct fk_block *b);
 void fk_rows_chunk(const struct fk_block *b);
 void fk_rows_store(const struct fk_block *b);
+void fk_rows_toil(const struct fk_block *b);
 /* set_graphs.c */
 void fk_set_graph(const struct fk_block *b);
 void fk_set_graphs_heard(const struct fk_block *b);

@@ -435,6 +435,7 @@ const struct fk_kernel *fk_kernel_find(const char *name)
 		{"fermata_set", {8, 8, 8, 8, 4, 4}, fk_set, false, {{0}}},
 		{"rows_chunk", {8, 8, 8}, fk_rows_chunk, false, {{0}}},
 		{"rows_store", {8, 8}, fk_rows_store, false, {{0}}},
+		{"rows_toil", {8, 8}, fk_rows_toil, false, {{0}}},
 		{"fermata_graph", {8, 4, 4}, fk_set_graph, false, {{0}}},
 		{"fermata_graphs_heard", {8, 8, 8, 4}, fk_set_graphs_heard, false, {{0}}},
 		{"graph_chunk", {8, 8}, fk_graph_chunk, false, {{0}}},

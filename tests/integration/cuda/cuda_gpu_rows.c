@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What sets of tasks cost that decide on the device, by kernels that note the device's clock. Each
- * mode prints a line, "row" and numbers in us:
- *   decisions KIND N   from the end of a chunk to the begin of the next: P50, P99; N tasks on a
- * slot release KIND       from the call that releases a job of an idle set to the host's seeing
- * that it has begun: P50, P99 word               from a store to a task's word to the begin of its
- * job: P50, P99 period US JOBS     how late jobs begin, the earliest being in time, P50, P99; and
- * P99 of their response times other SECONDS      of a program without a set: kernels of 20 us, each
- * waited for, P50, P99, a second KIND: 0 a set without, 1 with a resident. "hold KIND" has a set
- * that is idle (KIND 2: with a resident, suspended, and with jobs), says "ready", and ends when its
- * input does.
+ * mode prints a line, "row" and numbers in us; behind "graphs" it is the engine of that name:
+ *
+ * - decisions KIND N: from the end of a chunk to the begin of the next, P50, P99; N tasks on a slot
+ * - release KIND: from the call that releases a job of an idle set to the host's seeing that it has
+ *   begun, P50, P99
+ * - word: from a store to a task's word to the begin of its job, P50, P99
+ * - period US JOBS: how late jobs begin, the earliest being in time, P50, P99; and P99 of their
+ *   response times
+ * - other SECONDS: of a program without a set: kernels of 20 us, each waited for, P50, P99, a
+ * second
+ * - inside US BLOCKS: as "release", of an urgent job, while kernels of so many blocks of US run,
+ *   which are stopped inside with "graphs" and the guardian; and how often they were, of how often
+ *
+ * KIND: 0 a set without, 1 with a resident. "hold KIND" has a set that is idle (KIND 2: with a
+ * resident, suspended, and with jobs), says "ready", and ends when its input does.
  */
 #include "cuda_gpu_set.h"
 
@@ -32,10 +38,19 @@ static const char text[] =
 	".visible .entry rows_store(.param .u64 word, .param .u64 at)\n{\n.reg .b64 %rd<4>;\n"
 	"ld.param.u64 %rd1, [word];\nld.param.u64 %rd2, [at];\n"
 	"mov.u64 %rd3, %globaltimer;\nst.global.u64 [%rd2], %rd3;\n"
-	"red.relaxed.sys.global.add.u64 [%rd1], 1;\nret;\n}\n";
+	"red.relaxed.sys.global.add.u64 [%rd1], 1;\nret;\n}\n"
+	".visible .entry rows_toil(.param .u64 out, .param .u64 ns)\n{\n"
+	".reg .pred %p<3>;\n.reg .b32 %r<5>;\n.reg .b64 %rd<7>;\n"
+	"mov.u64 %rd1, %globaltimer;\n"
+	"ld.param.u64 %rd2, [out];\nld.param.u64 %rd3, [ns];\nadd.s64 %rd3, %rd3, %rd1;\n"
+	"again:\nmov.u64 %rd4, %globaltimer;\nsetp.lt.u64 %p1, %rd4, %rd3;\n@%p1 bra again;\n"
+	"mov.u32 %r1, %tid.x;\nsetp.ne.u32 %p2, %r1, 0;\n@%p2 bra done;\n"
+	"mov.u32 %r2, %ctaid.x;\nmul.wide.u32 %rd5, %r2, 4;\nadd.s64 %rd6, %rd2, %rd5;\n"
+	"ld.global.u32 %r3, [%rd6];\nadd.s32 %r4, %r3, 1;\nst.global.u32 [%rd6], %r4;\n"
+	"done:\nret;\n}\n";
 
 static struct {
-	CUfunction chunk, store;
+	CUfunction chunk, store, toil;
 	CUdeviceptr log, at, flag_at;
 	volatile uint64_t *flag; /* chunks that have begun */
 	CUstream stream;
@@ -67,6 +82,7 @@ static void prepare(void)
 	MUST(!cuModuleLoadData(&module, text));
 	MUST(!cuModuleGetFunction(&m.chunk, module, "rows_chunk"));
 	MUST(!cuModuleGetFunction(&m.store, module, "rows_store"));
+	MUST(!cuModuleGetFunction(&m.toil, module, "rows_toil"));
 	MUST(!cuMemAlloc_v2(&m.log, sizeof(m.read)) && !cuMemAlloc_v2(&m.at, 16));
 	MUST(!cuMemsetD8_v2(m.log, 0, sizeof(m.read)));
 	MUST(!cuMemHostAlloc(&host, 4096, 2) && !cuMemHostGetDevicePointer_v2(&m.flag_at, host, 0));
@@ -258,14 +274,104 @@ static void other(double for_so_long)
 	printf(" %.0f\n", n / for_so_long);
 }
 
+/* --- stops inside kernels --- */
+
+enum { KERNELS = 10, THREADS = 1024, STOPS = 200 };
+
+static struct {
+	CUdeviceptr out;
+	uint64_t ns;
+	unsigned blocks;
+} victim;
+
+static int put_victim(struct CUstream_st *stream, unsigned chunk, void *ctx)
+{
+	void *params[] = {&victim.out, &victim.ns};
+	int rc = 0;
+
+	(void)chunk;
+	(void)ctx;
+	for (unsigned i = 0; i < KERNELS; i++)
+		rc |= cuLaunchKernel(
+			m.toil, victim.blocks, 1, 1, THREADS, 1, 1, 0, stream, params, NULL);
+	return rc ? -EIO : 0;
+}
+
+static void check_each_once(uint64_t jobs)
+{
+	unsigned *times = calloc(victim.blocks, sizeof(*times));
+
+	MUST(times);
+	MUST(!cuMemcpyDtoHAsync_v2(times, victim.out, victim.blocks * sizeof(*times), m.stream));
+	MUST(!cuStreamSynchronize(m.stream));
+	for (unsigned i = 0; i < victim.blocks; i++)
+		if (times[i] != jobs * KERNELS)
+			die("block %u ran %u times, not %llu", i, times[i],
+				(unsigned long long)jobs * KERNELS);
+	free(times);
+}
+
+static void make_victim(unsigned us, unsigned blocks)
+{
+	victim.ns = us * UINT64_C(1000);
+	victim.blocks = blocks;
+	MUST(!cuMemAlloc_v2(&victim.out, 4 * blocks));
+	MUST(!cuMemsetD8_v2(victim.out, 0, 4 * blocks));
+	MUST(!put_victim(m.stream, 0, NULL) && !cuStreamSynchronize(m.stream));
+	MUST(!cuMemsetD8_v2(victim.out, 0, 4 * blocks) && !cuCtxSynchronize());
+}
+
+static void inside(unsigned us, unsigned blocks)
+{
+	static const uint64_t ns = 0;
+	struct fm_gpu_task t = {.size = sizeof(t), .priority = 1};
+	double took[STOPS], from;
+	uint64_t done;
+	int error;
+
+	make_victim(us, blocks);
+	set = make("fixed-priority", 1, &error);
+	if (!set)
+		die("no set: %d", error);
+	t.enqueue = put_victim;
+	IS(0, fm_gpu_task_add(set, &t));
+	t.enqueue = put_chunk;
+	t.ctx = (void *)(uintptr_t)&ns;
+	t.priority = 5;
+	IS(1, fm_gpu_task_add(set, &t));
+	IS(0, fm_gpu_set_start(set));
+	for (unsigned i = 0; i < STOPS; i++) {
+		uint64_t before = *m.flag;
+
+		if (stats(0).released == stats(0).done)
+			IS(0, fm_gpu_release(set, 0, 2));
+		pause_a_little(i);
+		from = seconds();
+		IS(0, fm_gpu_release(set, 1, 1));
+		while (*m.flag == before)
+			MUST(seconds() - from < 60);
+		took[i] = (seconds() - from) * 1e6;
+	}
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	done = stats(0).done;
+	print_row("inside", took, STOPS);
+	printf(" %llu %u\n", (unsigned long long)(stats(FM_GPU_SET).started - done - STOPS), STOPS);
+	fm_gpu_set_free(set);
+	check_each_once(done);
+}
+
 int main(int argc, char **argv)
 {
-	const char *mode = argc > 1 ? argv[1] : "";
-	unsigned first = argc > 2 ? (unsigned)atoi(argv[2]) : 0;
-	unsigned second = argc > 3 ? (unsigned)atoi(argv[3]) : 0;
+	bool graphs = argc > 1 && !strcmp(argv[1], "graphs");
+	const char *const *arg = (const char *const *)argv + graphs;
+	int n = argc - graphs;
+	const char *mode = n > 1 ? arg[1] : "";
+	unsigned first = n > 2 ? (unsigned)atoi(arg[2]) : 0;
+	unsigned second = n > 3 ? (unsigned)atoi(arg[3]) : 0;
 
 	if (cuInit(0))
 		return 77; /* no device */
+	engine = graphs ? "graphs" : engine;
 	prepare();
 	if (!strcmp(mode, "decisions"))
 		decisions(first, second ? second : 2);
@@ -279,6 +385,8 @@ int main(int argc, char **argv)
 		hold(first);
 	else if (!strcmp(mode, "other"))
 		other(first);
+	else if (!strcmp(mode, "inside") && second)
+		inside(first, second);
 	else
 		return 2;
 	return 0;

@@ -65,8 +65,16 @@ def sets_of_several_slots(stack):
 
 
 def what_a_device_is_to_measure_can_be_measured(stack):
-    p = world(stack).program([SET, "measure", "3"])
+    fermata = world(stack)
+    p = fermata.program([SET, "measure", "3"])
     check(len(p.line("row 3").split()) == 7 and p.wait() == 0, f"status {p.p.returncode}")
+    for mode, numbers in ("decisions 0 3", 3), ("decisions 1 3", 3), ("release 0", 2), ("release 1", 2), ("word", 2), \
+            ("period 1000 50", 3), ("inside 20 3", 4):
+        p = fermata.program([program("cuda_gpu_rows"), "graphs", *mode.split()])
+        row = p.line("row " + mode.split()[0]).split()
+        check(len(row) == 2 + numbers and all(float(number) >= 0 for number in row[2:]), f"{mode}: {row}")
+        check(p.wait() == 0, f"{mode}: status {p.p.returncode}")
+    check(row[4] == "0", f"without the guardian it was stopped {row[4]} times")
 
 
 def each_call_of_the_driver_fails_once(stack):

@@ -59,10 +59,18 @@ def stopped_at_random(stack):
         check(p.wait() == 0, f"status {p.p.returncode}")
 
 
+def what_a_device_is_to_measure_can_be_measured(stack):
+    """The numbers themselves are the fake's."""
+    p = world(stack).program([program("cuda_gpu_rows"), "graphs", "inside", "100", "40"], "--guardian")
+    row = p.line("row inside").split()
+    check(len(row) == 6 and p.wait() == 0, f"{row}; status {p.p.returncode}")  # and each block ran once
+
+
 if __name__ == "__main__":
     main(
         a_chunk_is_stopped_inside,
         a_chunk_is_not_stopped_inside,
         each_call_of_the_driver_fails_once,
         stopped_at_random,
+        what_a_device_is_to_measure_can_be_measured,
     )
