@@ -39,6 +39,9 @@ struct fm_gpu_engine {
 	int (*word)(struct fm_gpu_set *s, uint32_t task, uint64_t **word);
 	/* Brings the stats in host.g up to date. NULL: they are. */
 	int (*read)(struct fm_gpu_set *s);
+	/* The device's error, if it has refused to launch what it had decided for; 0: it has not.
+	 * NULL: it never does. */
+	uint64_t (*refused)(struct fm_gpu_set *s);
 };
 
 extern const struct fm_gpu_engine fm_gpu_cpu;

@@ -37,6 +37,18 @@ int fm_gpu_fail(struct fm_gpu_set *s, int rc, const char *text, ...)
 	return rc;
 }
 
+int fm_gpu_over(struct fm_gpu_set *s, int rc)
+{
+	uint64_t error = s->engine->refused ? s->engine->refused(s) : 0;
+
+	if (!error)
+		return fm_gpu_fail(s, rc, "%s", s->engine->no_end);
+	return fm_gpu_fail(s, rc,
+		"the device has not launched a graph (error %llu of the device runtime): the set "
+		"is over",
+		(unsigned long long)error);
+}
+
 int fm_gpu_usable(const struct fm_gpu_set *s)
 {
 	if (!s)
@@ -273,7 +285,7 @@ int fm_gpu_set_drain(struct fm_gpu_set *s, uint64_t timeout_ns)
 		return fm_gpu_fail(s, rc, "%llu jobs are not complete",
 			(unsigned long long)fm_gs_read(&s->host.g.pending));
 	change(s, FM_GPU_DRAINED);
-	return rc ? fm_gpu_fail(s, rc, "%s", s->engine->no_end) : 0;
+	return rc ? fm_gpu_over(s, rc) : 0;
 }
 
 static int park(struct fm_gpu_set *s, uint64_t value)

@@ -281,7 +281,7 @@ static int not_released(struct fm_gpu_set *s, unsigned task, int error)
 	if (!off && error == -ESHUTDOWN)
 		return fm_gpu_fail(s, error, "the set is not started, or drains");
 	if (!off)
-		return fm_gpu_fail(s, error, "%s", s->engine->no_end);
+		return fm_gpu_over(s, error);
 	return fm_gpu_fail(s, error, "enqueue of task %u %s, and the task is off", task,
 		reason ? reason : "has failed");
 }
@@ -403,7 +403,7 @@ int fm_gpu_set_stats(struct fm_gpu_set *s, unsigned task, struct fm_gpu_stats *s
 		return no_task(s, task);
 	rc = s->engine->read ? s->engine->read(s) : 0;
 	if (rc)
-		return fm_gpu_fail(s, rc, "%s", s->engine->no_end);
+		return fm_gpu_over(s, rc);
 	read_words(s, task, &sum, &out);
 	out.released = sum.released;
 	out.done = sum.done;

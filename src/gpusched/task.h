@@ -7,6 +7,9 @@
 __attribute__((format(printf, 3, 4))) int fm_gpu_fail(
 	struct fm_gpu_set *s, int rc, const char *text, ...);
 
+/* Likewise: that the set is over, and why. */
+int fm_gpu_over(struct fm_gpu_set *s, int rc);
+
 /* 0; -EINVAL for NULL; -EBADF in a child. */
 int fm_gpu_usable(const struct fm_gpu_set *s);
 

@@ -5,11 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { LOG = 5, LOG_SIZE = 6 }; /* CUjit_option: of errors */
+
 struct CUlinkState_st {
 	char *data;
 	size_t size;
 	bool library;
+	char *log;
+	size_t log_size;
 };
+
+static void say(CUlinkState s, const char *text)
+{
+	if (s->log && s->log_size)
+		snprintf(s->log, s->log_size, "%s", text);
+}
 
 fm_cu_result cuLinkCreate_v2(unsigned n, int *options, void **values, CUlinkState *state)
 {
@@ -20,6 +30,12 @@ fm_cu_result cuLinkCreate_v2(unsigned n, int *options, void **values, CUlinkStat
 	*state = calloc(1, sizeof(**state));
 	if (!*state)
 		rc = CU_OUT_OF_MEMORY;
+	for (unsigned i = 0; !rc && i < n; i++) {
+		if (options[i] == LOG)
+			(*state)->log = values[i];
+		if (options[i] == LOG_SIZE)
+			(*state)->log_size = (uintptr_t)values[i];
+	}
 	return fk_leave(rc);
 }
 
@@ -54,6 +70,8 @@ fm_cu_result cuLinkAddFile_v2(
 	s->library =
 		fread(head, 1, sizeof(head), f) == sizeof(head) && !memcmp(head, "!<arch>\n", 8);
 	fclose(f);
+	if (!s->library)
+		say(s, "error   : it is no library\nof this machine\n");
 	return s->library ? FM_CU_SUCCESS : CU_INVALID_IMAGE;
 }
 

@@ -624,7 +624,8 @@ static void no_runtime(void)
 
 static void refused_runtime(void)
 {
-	does_not_start("the driver does not take the kernel that launches graphs");
+	does_not_start("the driver does not take the kernel that launches graphs: cuLinkAddFile is "
+		       "error 200 (error   : it is no library), with the device runtime /");
 }
 
 /* --- sets that are resident --- */

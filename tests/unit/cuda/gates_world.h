@@ -134,7 +134,7 @@ static inline void describe(uint32_t n, uint32_t slots, enum fm_gs_policy policy
 
 static inline void start(void)
 {
-	assert_int_equal(fm_cu_gates_create(&cu, &w.set, MANY, w.kind, &w.gates), 0);
+	assert_int_equal(fm_cu_gates_create(&cu, &w.set, MANY, w.kind, &w.gates, NULL), 0);
 }
 
 /* As many chunks of the wanted jobs as may stand in the streams; no more than two jobs. */

@@ -122,6 +122,7 @@ static void what_stands_in_streams_ends_with_the_set(void **state)
 
 static void a_call_that_fails_once(void **state)
 {
+	struct fm_cu_gates_failure why;
 	unsigned n;
 
 	(void)state;
@@ -137,7 +138,9 @@ static void a_call_that_fails_once(void **state)
 		calls = 0;
 		failing = i;
 		w.gates = NULL;
-		assert_int_equal(fm_cu_gates_create(&cu, &w.set, MANY, w.kind, &w.gates), -EIO);
+		assert_int_equal(
+			fm_cu_gates_create(&cu, &w.set, MANY, w.kind, &w.gates, &why), -EIO);
+		assert_true(why.call && why.result == 999);
 		assert_null(w.gates);
 	}
 	failing = 0;
@@ -300,7 +303,7 @@ static void there_are_so_many_channels(void **state)
 	assert_int_equal(fm_cu_gates_room(8, UINT32_MAX - 9), 0);
 	assert_int_equal(fm_cu_gates_room(64, 0), FM_GATES_TASKS);
 	describe(4, 1, FM_GS_FIFO);
-	assert_int_equal(fm_cu_gates_create(&cu, &w.set, 3, 0, &w.gates), -E2BIG);
+	assert_int_equal(fm_cu_gates_create(&cu, &w.set, 3, 0, &w.gates, NULL), -E2BIG);
 }
 
 int main(void)

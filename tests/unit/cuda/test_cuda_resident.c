@@ -391,6 +391,7 @@ static void notes_that_come_too_fast_are_left_out(void **state)
 
 static void each_call_before_it_starts_may_fail(void **state)
 {
+	struct fm_cu_gates_failure why;
 	unsigned n;
 
 	(void)state;
@@ -405,7 +406,9 @@ static void each_call_before_it_starts_may_fail(void **state)
 		calls = 0;
 		failing = i;
 		w.gates = NULL;
-		assert_int_equal(fm_cu_gates_create(&cu, &w.set, MANY, w.kind, &w.gates), -EIO);
+		assert_int_equal(
+			fm_cu_gates_create(&cu, &w.set, MANY, w.kind, &w.gates, &why), -EIO);
+		assert_true(why.call && why.result == 999);
 		assert_null(w.gates);
 	}
 	failing = 0;

@@ -151,6 +151,8 @@ enum {
 	FM_CU_GRAPH_CONTEXTS = 4,  /* or the nodes are of several contexts */
 	FM_CU_LINK_PTX = 1,        /* CUjitInputType */
 	FM_CU_LINK_LIBRARY = 4,
+	FM_CU_LINK_LOG = 5, /* CUjit_option: of errors */
+	FM_CU_LINK_LOG_SIZE = 6,
 };
 
 /* X(name here, symbol of the library, parameters) */

@@ -630,6 +630,11 @@ void fm_cu_feed_retire(struct fm_cu_feed *f, uint64_t deadline)
 	f->cu->ctx_pop(&old);
 }
 
+uint64_t fm_cu_feed_refused(const struct fm_cu_feed *f)
+{
+	return fm_cu_gates_refused(f->gates);
+}
+
 int fm_cu_feed_read(struct fm_cu_feed *f,
 	void (*take)(void *arg, const struct fm_cu_gates_words *words), void *arg)
 {

@@ -97,6 +97,8 @@ void fm_cu_feed_stay(struct fm_cu_feed *f);
  * that until then. */
 void fm_cu_feed_retire(struct fm_cu_feed *f, uint64_t deadline);
 
+uint64_t fm_cu_feed_refused(const struct fm_cu_feed *f); /* fm_cu_gates_refused() */
+
 /* The words of the set (fm_cu_gates_read); `take` is called before they change again. -EIO. */
 int fm_cu_feed_read(struct fm_cu_feed *f,
 	void (*take)(void *arg, const struct fm_cu_gates_words *words), void *arg);

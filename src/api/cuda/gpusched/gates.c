@@ -92,20 +92,23 @@ fm_cu_result fm_cu_gates_await(struct fm_cu_gates *g, CUstream stream)
 	return rc;
 }
 
-static fm_cu_result load_gates(const struct fm_cu_driver *cu, CUfunction *kernel)
+static fm_cu_result load_gates(struct fm_cu_gates *g)
 {
 	CUmodule module;
-	fm_cu_result rc = cu->module_load(&module, fm_gates_text);
+	fm_cu_result rc = fm_cu_gates_tried(
+		g, "cuModuleLoadData", g->cu->module_load(&module, fm_gates_text));
 
-	return rc ? rc : cu->module_function(kernel, module, FM_GATES_KERNEL);
+	if (!rc)
+		rc = fm_cu_gates_tried(g, "cuModuleGetFunction",
+			g->cu->module_function(&g->set, module, FM_GATES_KERNEL));
+	return rc;
 }
 
 /* The lock is held. */
 static fm_cu_result load(struct fm_cu_gates *g, CUcontext ctx, unsigned at)
 {
 	bool graphs = fm_cu_gates_of_graphs(g);
-	fm_cu_result rc = graphs ? fm_cu_graphs_load(g->cu, &g->set, &g->graphs.chain)
-				 : load_gates(g->cu, &g->set);
+	fm_cu_result rc = graphs ? fm_cu_graphs_load(g) : load_gates(g);
 
 	if (rc)
 		return rc;
@@ -124,7 +127,7 @@ static bool is_kernel(const struct fm_cu_gates *g, CUcontext ctx, unsigned at)
 static fm_cu_result find_kernel(struct fm_cu_gates *g)
 {
 	CUcontext ctx = NULL;
-	fm_cu_result rc = g->cu->ctx_get_current(&ctx);
+	fm_cu_result rc = fm_cu_gates_tried(g, "cuCtxGetCurrent", g->cu->ctx_get_current(&ctx));
 	unsigned i, none = MODULES;
 
 	if (rc || !ctx)
@@ -159,28 +162,30 @@ void fm_cu_gates_fork_child(void)
 		modules.of[i].ctx = NULL;
 }
 
+static fm_cu_result make_stream(struct fm_cu_gates *g, CUstream *stream, int priority)
+{
+	fm_cu_result rc = fm_cu_gates_tried(g, "cuStreamCreateWithPriority",
+		g->cu->stream_create(stream, FM_CU_STREAM_NON_BLOCKING, priority));
+
+	if (rc)
+		*stream = NULL;
+	return rc;
+}
+
 /* Jobs give way to decisions. Of graphs both are in one stream, and the other is captured. */
 static fm_cu_result make_streams(struct fm_cu_gates *g)
 {
 	uint32_t n = fm_cu_gates_of_graphs(g) ? g->slots : g->n;
 	int least = 0, greatest = 0;
-	fm_cu_result rc = g->cu->priority_range(&least, &greatest);
+	fm_cu_result rc = fm_cu_gates_tried(
+		g, "cuCtxGetStreamPriorityRange", g->cu->priority_range(&least, &greatest));
 
 	if (!rc)
-		rc = g->cu->stream_create(&g->news, FM_CU_STREAM_NON_BLOCKING, greatest);
-	if (rc)
-		g->news = NULL;
-	if (!rc && g->kind) {
-		rc = g->cu->stream_create(&g->resident, FM_CU_STREAM_NON_BLOCKING,
-			fm_cu_gates_of_graphs(g) ? least : greatest);
-		if (rc)
-			g->resident = NULL;
-	}
-	for (uint32_t i = 0; !rc && i < n; i++) {
-		rc = g->cu->stream_create(&g->stream[i], FM_CU_STREAM_NON_BLOCKING, least);
-		if (rc)
-			g->stream[i] = NULL;
-	}
+		rc = make_stream(g, &g->news, greatest);
+	if (!rc && g->kind)
+		rc = make_stream(g, &g->resident, fm_cu_gates_of_graphs(g) ? least : greatest);
+	for (uint32_t i = 0; !rc && i < n; i++)
+		rc = make_stream(g, &g->stream[i], least);
 	return rc;
 }
 
@@ -188,16 +193,18 @@ static fm_cu_result allocate(struct fm_cu_gates *g, size_t words)
 {
 	size_t size = sizeof(struct fm_cu_gates_shared) + tasks_size(g) + sizeof(struct fm_gs);
 	void *shared = NULL;
-	fm_cu_result rc = g->cu->host_alloc(
-		&shared, size, FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP);
+	fm_cu_result rc = fm_cu_gates_tried(g, "cuMemHostAlloc",
+		g->cu->host_alloc(&shared, size,
+			FM_CU_HOST_REGISTER_PORTABLE | FM_CU_HOST_REGISTER_DEVICEMAP));
 
 	if (rc)
 		return rc;
 	g->shared = shared;
 	memset(shared, 0, size);
-	rc = g->cu->host_device_pointer(&g->shared_at, shared, 0);
+	rc = fm_cu_gates_tried(g, "cuMemHostGetDevicePointer",
+		g->cu->host_device_pointer(&g->shared_at, shared, 0));
 	if (!rc)
-		rc = g->cu->mem_alloc(&g->words, words);
+		rc = fm_cu_gates_tried(g, "cuMemAlloc", g->cu->mem_alloc(&g->words, words));
 	if (rc)
 		g->words = 0;
 	return rc;
@@ -249,7 +256,8 @@ static fm_cu_result write_words(
 	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size)
 {
 	describe(g, set, words);
-	return g->cu->copy_to_device(g->words, words, size, g->news);
+	return fm_cu_gates_tried(
+		g, "cuMemcpyHtoDAsync", g->cu->copy_to_device(g->words, words, size, g->news));
 }
 
 /* Asks for the device's clock; `changes': and the set's is `later' from then on. */
@@ -281,7 +289,7 @@ fm_cu_result fm_cu_gates_measure_clock(struct fm_cu_gates *g)
 	fm_cu_result rc = 0;
 
 	for (unsigned i = 0; i < FM_CU_SET_CLOCK_LOOKS && !rc; i++) {
-		rc = look_at_clock(g, &l);
+		rc = fm_cu_gates_tried(g, "a look at its clock", look_at_clock(g, &l));
 		if (fm_cu_clock_width(&l) < fm_cu_clock_width(&best))
 			best = l;
 	}
@@ -303,8 +311,9 @@ static fm_cu_result begin_words(
 /* The first launch may wait for the device, so it is made while nothing stands there. */
 static fm_cu_result launch_first(struct fm_cu_gates *g)
 {
-	return fm_cu_gates_of_graphs(g) ? fm_cu_graphs_say(g, 0, 0, 0)
-					: launch(g, g->news, 0, 0, 0, 0, 0);
+	return fm_cu_gates_tried(g, "cuLaunchKernelEx",
+		fm_cu_gates_of_graphs(g) ? fm_cu_graphs_say(g, 0, 0, 0)
+					 : launch(g, g->news, 0, 0, 0, 0, 0));
 }
 
 static int make(struct fm_cu_gates *g, const struct fm_gs *set)
@@ -327,13 +336,15 @@ static int make(struct fm_cu_gates *g, const struct fm_gs *set)
 	if (!rc)
 		rc = launch_first(g);
 	if (!rc)
-		rc = g->cu->stream_synchronize(g->news);
+		rc = fm_cu_gates_tried(
+			g, "cuStreamSynchronize", g->cu->stream_synchronize(g->news));
 	if (!rc && g->kind == FM_CU_GATES_RESIDENT) { /* of graphs: later */
 		rc = fm_cu_gates_measure_clock(g);
 		if (!rc)
 			rc = write_words(g, set, words, size);
 		if (!rc)
-			rc = g->cu->stream_synchronize(g->news);
+			rc = fm_cu_gates_tried(
+				g, "cuStreamSynchronize", g->cu->stream_synchronize(g->news));
 	}
 	fm_cu_leave(g->cu, mode);
 	if ((char *)g->graphs.words != words)
@@ -342,11 +353,13 @@ static int make(struct fm_cu_gates *g, const struct fm_gs *set)
 }
 
 int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
-	unsigned kind, struct fm_cu_gates **out)
+	unsigned kind, struct fm_cu_gates **out, struct fm_cu_gates_failure *why)
 {
 	struct fm_cu_gates *g;
 	int rc;
 
+	if (why)
+		*why = (struct fm_cu_gates_failure){0};
 	if (!has_calls(cu) || (kind & FM_CU_GATES_GRAPHS && !fm_cu_graphs_has_calls(cu)))
 		return -ENOSYS;
 	if (set->n > room || set->n > FM_GATES_TASKS)
@@ -359,6 +372,8 @@ int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, u
 	g->n = set->n;
 	g->slots = set->slots;
 	rc = make(g, set);
+	if (why)
+		*why = g->failure;
 	if (rc)
 		fm_cu_gates_destroy(g);
 	else

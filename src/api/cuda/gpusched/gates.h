@@ -65,13 +65,20 @@ static inline unsigned fm_cu_gates_room(unsigned channels, unsigned at_work)
 /* Words that code of the device may add to, which are 0. -ENOMEM, -EIO. */
 int fm_cu_gates_words_new(const struct fm_cu_driver *cu, uint32_t n, CUdeviceptr *words);
 
+/* What the driver did not do. */
+struct fm_cu_gates_failure {
+	const char *call; /* NULL: no call has failed */
+	int result;
+	char log[128]; /* of its linker; may be empty */
+};
+
 /* Of tasks as `set` describes them: n, slots, policy, gap, park, task, after; the decider's
  * words are 0, but for what was counted before. In a resident set tasks with a period are released
  * by it from now + `phase` on. `kind`: 0, or of the above. -E2BIG: more tasks than `room`.
  * -ENOSYS: the driver lacks calls, or does not take them; of graphs: or there is no device runtime,
- * or it cannot be linked. -ENOMEM; -EIO. */
+ * or it cannot be linked. -ENOMEM; -EIO. `why`: of these, if it is not NULL. */
 int fm_cu_gates_create(const struct fm_cu_driver *cu, const struct fm_gs *set, unsigned room,
-	unsigned kind, struct fm_cu_gates **out);
+	unsigned kind, struct fm_cu_gates **out, struct fm_cu_gates_failure *why);
 
 /* Nothing is decided any more, and all that is in the streams runs. -EIO: the device is lost. */
 int fm_cu_gates_open(struct fm_cu_gates *g);
@@ -95,6 +102,7 @@ struct fm_cu_gates_refusal {
 	uint32_t task, chunk;
 	int node;
 	enum fm_cu_graph_refusal why;
+	struct fm_cu_gates_failure failure; /* with -EIO */
 };
 int fm_cu_gates_add(struct fm_cu_gates *g, uint32_t task,
 	int (*enqueue)(struct CUstream_st *stream, unsigned chunk, void *ctx), void *ctx,
@@ -111,6 +119,8 @@ CUdeviceptr fm_cu_gates_guard_stop(const struct fm_cu_gates_guard *guard); /* th
 int fm_cu_gates_ready(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r);
 /* Begins what should have begun. -EIO: the device has refused to launch a graph. */
 int fm_cu_gates_follow(struct fm_cu_gates *g);
+/* With what error of the device runtime it has; 0: with none. */
+uint64_t fm_cu_gates_refused(const struct fm_cu_gates *g);
 
 /* Puts a chunk of the task into its stream. The error of `enqueue`, or -EIO; then the task must be
  * told to be off (FM_GATES_OFF), and gets no more chunks. */

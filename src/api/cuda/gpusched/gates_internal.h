@@ -41,6 +41,7 @@ struct fm_cu_graphs {
 struct fm_cu_gates {
 	const struct fm_cu_driver *cu;
 	uint32_t n, slots;
+	struct fm_cu_gates_failure failure; /* of the start: the first */
 	CUfunction set;
 	struct fm_cu_gates_shared *shared;
 	CUdeviceptr shared_at, words; /* words: fm_gates or fm_graphs, tasks, after, lists */
@@ -62,6 +63,17 @@ static inline bool fm_cu_gates_of_graphs(const struct fm_cu_gates *g)
 	return g->kind & FM_CU_GATES_GRAPHS;
 }
 
+/* Of the start, which is one thread's. */
+static inline fm_cu_result fm_cu_gates_tried(
+	struct fm_cu_gates *g, const char *call, fm_cu_result rc)
+{
+	if (rc && !g->failure.call) {
+		g->failure.call = call;
+		g->failure.result = rc;
+	}
+	return rc;
+}
+
 fm_cu_result fm_cu_gates_await(struct fm_cu_gates *g, CUstream stream);
 /* Of a resident set, when the device has its words. */
 fm_cu_result fm_cu_gates_measure_clock(struct fm_cu_gates *g);
@@ -72,7 +84,7 @@ void fm_cu_gates_begin_periods(
 /* graphs.c; the last two take a set of which something is missing. */
 bool fm_cu_graphs_has_calls(const struct fm_cu_driver *cu);
 /* The kernel for streams, and that of graphs, which is linked to the device runtime. */
-fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *heard, CUfunction *chain);
+fm_cu_result fm_cu_graphs_load(struct fm_cu_gates *g);
 /* Takes over the words, which are described but for what is of graphs alone. */
 fm_cu_result fm_cu_graphs_make(
 	struct fm_cu_gates *g, const struct fm_gs *set, char *words, size_t size);

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,50 +24,71 @@ bool fm_cu_graphs_has_calls(const struct fm_cu_driver *cu)
 /* --- the kernels --- */
 
 static fm_cu_result link_all(
-	const struct fm_cu_driver *cu, CUlinkState state, const char *runtime, void **image)
+	struct fm_cu_gates *g, CUlinkState state, const char *runtime, void **image)
 {
-	fm_cu_result rc = cu->link_data(state, FM_CU_LINK_PTX, (void *)(uintptr_t)fm_graphs_text,
-		strlen(fm_graphs_text) + 1, FM_GRAPHS_KERNEL, 0, NULL, NULL);
+	const struct fm_cu_driver *cu = g->cu;
+	fm_cu_result rc = fm_cu_gates_tried(g, "cuLinkAddData",
+		cu->link_data(state, FM_CU_LINK_PTX, (void *)(uintptr_t)fm_graphs_text,
+			strlen(fm_graphs_text) + 1, FM_GRAPHS_KERNEL, 0, NULL, NULL));
 	size_t size;
 
 	if (!rc)
-		rc = cu->link_file(state, FM_CU_LINK_LIBRARY, runtime, 0, NULL, NULL);
-	return rc ? rc : cu->link_complete(state, image, &size);
+		rc = fm_cu_gates_tried(g, "cuLinkAddFile",
+			cu->link_file(state, FM_CU_LINK_LIBRARY, runtime, 0, NULL, NULL));
+	if (!rc)
+		rc = fm_cu_gates_tried(g, "cuLinkComplete", cu->link_complete(state, image, &size));
+	return rc;
 }
 
 /* What the linker has made lasts as long as its state. */
-static fm_cu_result load_chain(const struct fm_cu_driver *cu, CUfunction *kernel)
+static fm_cu_result load_linked(
+	struct fm_cu_gates *g, CUlinkState state, const char *runtime, CUmodule *module)
 {
-	char path[PATH_MAX];
+	void *image;
+	fm_cu_result rc = link_all(g, state, runtime, &image);
+
+	if (!rc)
+		return fm_cu_gates_tried(g, "cuModuleLoadData", g->cu->module_load(module, image));
+	return rc == FM_CU_ERROR_OUT_OF_MEMORY ? rc : FM_CU_ERROR_NOT_SUPPORTED;
+}
+
+static fm_cu_result load_chain(struct fm_cu_gates *g)
+{
+	char path[PATH_MAX], log[sizeof(g->failure.log)] = "";
 	const char *runtime = fm_cu_device_runtime(path, sizeof(path));
+	int option[] = {FM_CU_LINK_LOG, FM_CU_LINK_LOG_SIZE};
+	void *value[] = {log, (void *)sizeof(log)};
 	CUlinkState state;
 	CUmodule module;
-	void *image;
 	fm_cu_result rc;
 
 	if (!runtime)
 		return FM_CU_ERROR_NOT_SUPPORTED;
-	rc = cu->link_create(0, NULL, NULL, &state);
+	rc = fm_cu_gates_tried(
+		g, "cuLinkCreate", g->cu->link_create(FM_ARRAY_LEN(option), option, value, &state));
 	if (rc)
 		return rc;
-	rc = link_all(cu, state, runtime, &image);
-	if (rc && rc != FM_CU_ERROR_OUT_OF_MEMORY)
-		rc = FM_CU_ERROR_NOT_SUPPORTED;
+	rc = load_linked(g, state, runtime, &module);
+	g->cu->link_destroy(state);
 	if (!rc)
-		rc = cu->module_load(&module, image);
-	cu->link_destroy(state);
-	return rc ? rc : cu->module_function(kernel, module, FM_GRAPHS_KERNEL);
+		return fm_cu_gates_tried(g, "cuModuleGetFunction",
+			g->cu->module_function(&g->graphs.chain, module, FM_GRAPHS_KERNEL));
+	snprintf(g->failure.log, sizeof(g->failure.log), "%.*s", (int)strcspn(log, "\n"), log);
+	return rc;
 }
 
-/* The first is looked for last, so that nothing is loaded in vain. */
-fm_cu_result fm_cu_graphs_load(const struct fm_cu_driver *cu, CUfunction *heard, CUfunction *chain)
+fm_cu_result fm_cu_graphs_load(struct fm_cu_gates *g)
 {
-	fm_cu_result rc = load_chain(cu, chain);
+	fm_cu_result rc = load_chain(g);
 	CUmodule module;
 
 	if (!rc)
-		rc = cu->module_load(&module, fm_graphs_heard_text);
-	return rc ? rc : cu->module_function(heard, module, FM_GRAPHS_HEARD);
+		rc = fm_cu_gates_tried(
+			g, "cuModuleLoadData", g->cu->module_load(&module, fm_graphs_heard_text));
+	if (!rc)
+		rc = fm_cu_gates_tried(g, "cuModuleGetFunction",
+			g->cu->module_function(&g->set, module, FM_GRAPHS_HEARD));
+	return rc;
 }
 
 static fm_cu_result launch(
@@ -93,7 +115,8 @@ static fm_cu_result put_chain(struct fm_cu_gates *g, uint32_t task, uint32_t wha
 {
 	void *params[] = {&g->words, &task, &what};
 
-	return launch(g, g->graphs.chain, g->stream[0], params);
+	return fm_cu_gates_tried(
+		g, "cuLaunchKernelEx", launch(g, g->graphs.chain, g->stream[0], params));
 }
 
 /* --- the graphs --- */
@@ -164,7 +187,8 @@ static int capture(struct fm_cu_gates *g, uint32_t task, uint32_t what,
 {
 	int rc = 0;
 
-	if (g->cu->capture_begin(g->stream[0], FM_CU_CAPTURE_MODE_RELAXED))
+	if (fm_cu_gates_tried(g, "cuStreamBeginCapture",
+		    g->cu->capture_begin(g->stream[0], FM_CU_CAPTURE_MODE_RELAXED)))
 		return -EIO;
 	if (enqueue)
 		rc = enqueue(g->stream[0], chunk, ctx);
@@ -186,6 +210,12 @@ static int capture(struct fm_cu_gates *g, uint32_t task, uint32_t what,
 static uint32_t what_of_chunk(const struct fm_cu_gates *g)
 {
 	return g->slots > 1 ? 0 : FM_GATES_ENDED;
+}
+
+static int told(struct fm_cu_gates *g, int rc, struct fm_cu_gates_refusal *r)
+{
+	r->failure = g->failure;
+	return rc;
 }
 
 static int capture_chunks(struct fm_cu_gates *g, uint32_t task,
@@ -215,13 +245,15 @@ int fm_cu_gates_add(struct fm_cu_gates *g, uint32_t task,
 
 	*r = (struct fm_cu_gates_refusal){.task = task, .why = FM_CU_GRAPH_NOT_CAPTURED};
 	if (!graph)
-		return capture_chunks(g, task, enqueue, ctx, r);
+		return told(g, capture_chunks(g, task, enqueue, ctx, r), r);
 	for (size_t i = 0; i < n; i++)
 		g->graphs.list[at + i] = (uintptr_t)graph[i];
 	if (g->slots > 1)
 		return 0;
-	return capture(
-		g, task, FM_GATES_ENDED, NULL, 0, NULL, &g->graphs.captured[chunks_of(g) + task]);
+	return told(g,
+		capture(g, task, FM_GATES_ENDED, NULL, 0, NULL,
+			&g->graphs.captured[chunks_of(g) + task]),
+		r);
 }
 
 static int refused(struct fm_cu_gates *g, const struct fm_cu_instantiate *how, fm_cu_result rc,
@@ -244,10 +276,15 @@ static int instantiate(struct fm_cu_gates *g, CUgraph graph, unsigned flags, CUg
 	struct fm_cu_instantiate how = {.flags = flags};
 	fm_cu_result rc = g->cu->graph_instantiate(exec, graph, &how);
 
-	if (!rc)
+	if (!fm_cu_gates_tried(g, "cuGraphInstantiateWithParams", rc))
 		return 0;
 	*exec = NULL;
 	return refused(g, &how, rc, r);
+}
+
+static int upload(struct fm_cu_gates *g, CUgraphExec exec)
+{
+	return fm_cu_gates_tried(g, "cuGraphUpload", g->cu->graph_upload(exec, g->news)) ? -EIO : 0;
 }
 
 /* One that was captured. */
@@ -257,9 +294,7 @@ static int make_own(struct fm_cu_gates *g, size_t at, struct fm_cu_gates_refusal
 	int rc = instantiate(g, of->captured[at], FM_CU_GRAPH_BY_DEVICE, &of->own[at], r);
 
 	drop(g, &of->captured[at]);
-	if (!rc && g->cu->graph_upload(of->own[at], g->news))
-		rc = -EIO;
-	return rc;
+	return rc ? rc : upload(g, of->own[at]);
 }
 
 /* One of the program's. */
@@ -332,11 +367,13 @@ static int make_slot(struct fm_cu_gates *g, uint32_t slot, struct fm_cu_gates_re
 	struct fm_cu_graphs *of = &g->graphs;
 	int rc = make_of_slot(g, slot, FM_GRAPHS_BEGIN, 0, &of->begin[slot], r);
 
+	if (!rc) /* else its first launch does that */
+		rc = upload(g, of->begin[slot]);
 	if (rc || g->slots == 1)
 		return rc;
 	rc = make_of_slot(g, slot, FM_GATES_ENDED, FM_CU_GRAPH_BY_DEVICE, &of->end[slot], r);
-	if (!rc && g->cu->graph_upload(of->end[slot], g->news))
-		rc = -EIO;
+	if (!rc)
+		rc = upload(g, of->end[slot]);
 	of->words->end[slot] = (uintptr_t)of->end[slot];
 	return rc;
 }
@@ -378,14 +415,20 @@ static int check_shared(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r)
 	return at < chunks ? -EINVAL : 0;
 }
 
+static fm_cu_result write_down(struct fm_cu_gates *g, CUdeviceptr to, const void *from, size_t size)
+{
+	return fm_cu_gates_tried(
+		g, "cuMemcpyHtoDAsync", g->cu->copy_to_device(to, from, size, g->news));
+}
+
 static int write_words(struct fm_cu_gates *g)
 {
 	struct fm_cu_graphs *of = &g->graphs;
+	fm_cu_result rc = write_down(g, g->words, of->words, of->size);
 
-	return g->cu->copy_to_device(g->words, of->words, of->size, g->news) ||
-			       fm_cu_gates_await(g, g->news)
-		       ? -EIO
-		       : 0;
+	if (!rc)
+		rc = fm_cu_gates_tried(g, "cuStreamSynchronize", fm_cu_gates_await(g, g->news));
+	return rc ? -EIO : 0;
 }
 
 static int write_all(struct fm_cu_gates *g)
@@ -402,8 +445,7 @@ static int write_all(struct fm_cu_gates *g)
 	of->words->resides = fm_cu_gates_is_resident(g);
 	for (uint32_t i = 0; i < g->slots; i++)
 		of->words->rests[i] = g->shared->said.rests[i] = 1;
-	if (g->cu->copy_to_device(
-		    of->lists, of->list, 2 * chunks_of(g) * sizeof(*of->list), g->news) ||
+	if (write_down(g, of->lists, of->list, 2 * chunks_of(g) * sizeof(*of->list)) ||
 		write_words(g))
 		return -EIO;
 	if (!fm_cu_gates_is_resident(g))
@@ -426,7 +468,7 @@ int fm_cu_gates_ready(struct fm_cu_gates *g, struct fm_cu_gates_refusal *r)
 		rc = write_all(g);
 	fm_cu_leave(g->cu, mode);
 	g->graphs.ready = !rc;
-	return rc;
+	return told(g, rc, r);
 }
 
 /* --- what the host asks for --- */
@@ -543,6 +585,11 @@ int fm_cu_graphs_tell(
 	return rc;
 }
 
+uint64_t fm_cu_gates_refused(const struct fm_cu_gates *g)
+{
+	return __atomic_load_n(&g->shared->said.error, __ATOMIC_ACQUIRE);
+}
+
 int fm_cu_gates_follow(struct fm_cu_gates *g)
 {
 	int rc = 0;
@@ -550,7 +597,7 @@ int fm_cu_gates_follow(struct fm_cu_gates *g)
 	if (!fm_cu_gates_of_graphs(g))
 		return 0;
 	pthread_mutex_lock(&g->graphs.lock);
-	if (__atomic_load_n(&g->shared->said.error, __ATOMIC_ACQUIRE))
+	if (fm_cu_gates_refused(g))
 		rc = -EIO;
 	else if (!g->shared->asked.park &&
 		 __atomic_load_n(&g->shared->told.pending, __ATOMIC_ACQUIRE))

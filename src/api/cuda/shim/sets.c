@@ -206,22 +206,32 @@ static struct fm_gs_task *copy_tasks(const struct fm_cuda_set *d)
 	return task;
 }
 
-static int refuse_gates(struct fm_cuda_set *d, int rc)
+/* What the driver has said, if it was asked. */
+static const char *what_failed(const struct fm_cu_gates_failure *f, char *text, size_t size)
 {
-	char path[PATH_MAX];
+	if (f->call)
+		snprintf(text, size, ": %s is error %d%s%s%s", f->call, f->result,
+			*f->log ? " (" : "", f->log, *f->log ? ")" : "");
+	return f->call ? text : "";
+}
+
+static int refuse_gates(struct fm_cuda_set *d, int rc, const struct fm_cu_gates_failure *f)
+{
+	char path[PATH_MAX], text[sizeof(f->log) + 64];
 	const char *runtime = d->graphs ? fm_cu_device_runtime(path, sizeof(path)) : NULL;
+	const char *failed = what_failed(f, text, sizeof(text));
 
 	if (rc != -ENOSYS)
 		return fm_gpu_fail(d->set, rc,
-			"the driver refuses what a set needs: streams, memory, a module");
+			"the driver refuses what a set needs: streams, memory, a module%s", failed);
 	if (!d->graphs)
 		return fm_gpu_fail(
 			d->set, rc, "the driver has no stream memory operations of 64 bits");
 	if (runtime)
 		return fm_gpu_fail(d->set, rc,
-			"the driver does not take the kernel that launches graphs, with the device "
-			"runtime %s",
-			runtime);
+			"the driver does not take the kernel that launches graphs%s, with the "
+			"device runtime %s",
+			failed, runtime);
 	return fm_gpu_fail(d->set, rc,
 		"there is no device runtime (libcudadevrt.a of a CUDA toolkit of 12.4 or later; "
 		"FERMATA_CUDA_DEVRT says where)");
@@ -244,6 +254,7 @@ static int make_gates(struct fm_cuda_set *d)
 {
 	struct fm_gs set = d->set->host.g;
 	struct fm_gs_task *task = copy_tasks(d);
+	struct fm_cu_gates_failure failure;
 	struct fm_cu_turnstile *t;
 	int rc;
 
@@ -252,11 +263,11 @@ static int make_gates(struct fm_cuda_set *d)
 	t = fm_cuda_wait_begin(d->ctx);
 	set.park = 0; /* told when there is somebody to tell it */
 	set.task = task;
-	rc = fm_cu_gates_create(d->cu, &set, FM_GATES_TASKS, kind_of(d), &d->gates);
+	rc = fm_cu_gates_create(d->cu, &set, FM_GATES_TASKS, kind_of(d), &d->gates, &failure);
 	fm_cuda_wait_end(t);
 	free(task);
 	if (rc)
-		return refuse_gates(d, rc);
+		return refuse_gates(d, rc, &failure);
 	for (uint32_t i = 0; i < (d->graphs ? 1 : set.n); i++)
 		fm_shim_enter(&fm_cuda_refused.entry, (uintptr_t)fm_cu_gates_stream(d->gates, i));
 	return 0;
@@ -323,11 +334,12 @@ static int refuse_graph(struct fm_cuda_set *d, int rc, const struct fm_cu_gates_
 		[FM_CU_GRAPH_IS_SHARED] = "is that of another task, too, which may run at the same "
 					  "time on another slot"};
 	const char *name = d->set->work[r->task].name;
+	char text[sizeof(r->failure.log) + 64];
 
 	if (rc != -EINVAL)
 		return fm_gpu_fail(d->set, rc,
-			"task %u \"%s\", chunk %u: its graph could not be made", r->task, name,
-			r->chunk);
+			"task %u \"%s\", chunk %u: its graph could not be made%s", r->task, name,
+			r->chunk, what_failed(&r->failure, text, sizeof(text)));
 	if (r->why == FM_CU_GRAPH_HAS_NODE)
 		return fm_gpu_fail(d->set, rc,
 			"task %u \"%s\", chunk %u: %s is nothing that the device can launch: "
@@ -496,6 +508,7 @@ static void end(struct fm_cuda_set *d)
 	if (fm_cu_feed_read(
 		    f, fm_cuda_set_take_all, d)) /* a call that fails once costs no counts */
 		fm_cu_feed_read(f, fm_cuda_set_take_all, d);
+	d->refused = fm_cu_feed_refused(f);
 	fm_cuda_set_queue_feed(d->queue, NULL);
 	fm_cu_feed_destroy(f);
 	if (enters(d)) {
@@ -744,6 +757,19 @@ static int read_stats(struct fm_gpu_set *s)
 	return rc ? -ENODEV : 0;
 }
 
+static uint64_t refused(struct fm_gpu_set *s)
+{
+	struct fm_cuda_set *d = s->device;
+	struct fm_cu_feed *f = keep_feed(d);
+	uint64_t error;
+
+	if (!f)
+		return d->refused;
+	error = fm_cu_feed_refused(f);
+	fm_cu_feed_let_go(f);
+	return error;
+}
+
 static const struct fm_gpu_engine gates = {
 	.name = "gates",
 	.tasks = FM_GATES_TASKS,
@@ -759,6 +785,7 @@ static const struct fm_gpu_engine gates = {
 	.release = release,
 	.word = word,
 	.read = read_stats,
+	.refused = refused,
 };
 
 static const struct fm_gpu_engine graphs = {
@@ -777,6 +804,7 @@ static const struct fm_gpu_engine graphs = {
 	.release = release,
 	.word = word,
 	.read = read_stats,
+	.refused = refused,
 };
 
 static __attribute__((constructor)) void offer(void)

@@ -20,7 +20,8 @@ struct fm_cuda_set {
 	/* Under the set's lock. */
 	struct fm_cu_feed *feed; /* NULL: not started, or over */
 	bool ending;
-	_Atomic bool gone; /* the context */
+	_Atomic bool gone;        /* the context */
+	_Atomic uint64_t refused; /* a graph, when it ended: fm_cu_gates_refused() */
 
 	unsigned held; /* under the list's lock: the thread that ends the context is with the set */
 

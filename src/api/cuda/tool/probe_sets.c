@@ -13,7 +13,7 @@ static int try_set(const struct probe_cuda *c, unsigned kind)
 	const struct fm_gs set = {
 		.n = 1, .slots = 1, .policy = FM_GS_EDF, .wake = FM_GS_NEVER, .task = &task};
 	struct fm_cu_gates *g = NULL;
-	int rc = fm_cu_gates_create(&c->cu, &set, 1, kind, &g);
+	int rc = fm_cu_gates_create(&c->cu, &set, 1, kind, &g, NULL);
 
 	return rc ? rc : fm_cu_gates_destroy(g);
 }
