@@ -70,37 +70,32 @@ static inline bool fm_graphs_cut(struct fm_graphs *s, uint32_t task)
 	return first != 0;
 }
 
-/* Of lane 0, with the turn: how long a resident chain stays. */
-static inline void fm_graphs_hear_stay(struct fm_graphs *s)
+/* Of one lane: what was asked becomes the set's. Returns whether it is new. */
+static inline bool fm_graphs_take(uint64_t *to, uint64_t asked)
 {
-	if (!s->resides)
-		return;
-	s->s.idle = FM_GS_LOAD(&s->asked->idle);
-	s->s.has_words = FM_GS_LOAD(&s->asked->has_words) != 0;
-}
+	bool news = asked != *to;
 
-/* Of lane 0: what was asked becomes the set's. Returns whether it is new. */
-static inline bool fm_graphs_take(uint64_t *to, const uint64_t *asked)
-{
-	uint64_t value = FM_GS_NEWS(asked);
-	bool news = value != *to;
-
-	FM_GS_SHOW(to, value);
+	FM_GS_SHOW(to, asked);
 	return news;
 }
 
-/* With the turn. Returns whether the host has asked for anything new. */
+/* With the turn. Returns whether the host has asked for anything new. Memory of the host is far
+ * away, so all that is read there is on its way before the first of it is used. */
 static inline bool fm_graphs_hear(struct fm_graphs *s)
 {
+	const struct fm_graphs_asked *asked = s->asked;
 	struct fm_gs *g = &s->s.g;
+	uint64_t park = FM_GS_NEWS(&asked->park), drain = FM_GS_NEWS(&asked->drain);
+	uint64_t idle = FM_GS_NEWS(&asked->idle), has_words = FM_GS_NEWS(&asked->has_words);
 	uint32_t news = 0;
 
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
-		news |= fm_graphs_take(&g->task[i].rung, &s->asked->jobs[i]);
+		news |= fm_graphs_take(&g->task[i].rung, FM_GS_NEWS(&asked->jobs[i]));
 	if (!FM_GS_LANE) {
-		news |= fm_graphs_take(&g->park, &s->asked->park);
-		news |= fm_graphs_take(&g->drain, &s->asked->drain);
-		fm_graphs_hear_stay(s);
+		news |= fm_graphs_take(&g->park, park);
+		news |= fm_graphs_take(&g->drain, drain);
+		s->s.idle = idle; /* of a resident set: how long a chain stays */
+		s->s.has_words = has_words != 0;
 	}
 	FM_GS_SYNC;
 	return FM_GS_ANY(news);
@@ -112,6 +107,8 @@ static inline void fm_graphs_show(struct fm_graphs *s)
 	struct fm_gs *g = &s->s.g;
 	uint64_t more = 0;
 
+	if (g->slots == 1 && !s->resides)
+		return;
 	if (g->running < g->slots && !FM_GS_SAME(FM_GS_NEWS(&g->park)))
 		more = fm_gs_pick(g, FM_GS_SAME(FM_GS_NOW)) != g->n;
 	if (FM_GS_LANE)

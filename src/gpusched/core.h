@@ -49,17 +49,17 @@
  * fields are plain memory: `turn` is their lock.
  *
  * Stops. A chunk that runs is told to stop when a more urgent job is ready, and no other is told
- *already, and when the set is parked. It ends then as any chunk does. If it was not complete, it is
- *the next one of its job again. What is told and what it answers belongs to the turn.
+ * already, and when the set is parked. It ends then as any chunk does. If it was not complete, it
+ * is the next one of its job again. What is told and what it answers belongs to the turn.
  *
  * Park. While `park` is set no gate is opened. A decision that has already read it as 0 may still
  * open gates, up to the number of slots; what is open runs to its chunk's end.
  *
  * Resident. What releases by itself (periods, words) is seen by a call of fm_gs_turn() that
- *resides, and by whatever decides for another reason. That call has the turn while it stays, and
- *decides about all news, so that other calls only ring the bell. It lets go of the turn when it may
- *not stay, and while there are readers, which add to `readers` before they try for the turn, and
- *look at the bell when they let go of it.
+ * resides, and by whatever decides for another reason. That call has the turn while it stays, and
+ * decides about all news, so that other calls only ring the bell. It lets go of the turn when it
+ * may not stay, and while there are readers, which add to `readers` before they try for the turn,
+ * and look at the bell when they let go of it.
  *
  * Leave. While `leave` is set, a job is released for each that stands in a stream in advance: a
  * chunk behind a gate cannot be taken back, and what waits for the streams would wait for it.
@@ -409,7 +409,7 @@ static inline uint64_t fm_gs_last(const struct fm_gs *g, uint32_t first, uint64_
 /* A chunk is a turn of `fair', and is stopped for no other task. */
 static inline void fm_gs_stop(struct fm_gs *g, uint64_t now)
 {
-	bool park = FM_GS_SAME(FM_GS_LOAD(&g->park)) != 0;
+	bool park = FM_GS_SAME(FM_GS_NEWS(&g->park)) != 0;
 	uint32_t may = 0, told = 0, first;
 	uint64_t last = FM_GS_NEVER;
 
