@@ -180,10 +180,9 @@ fm_cu_result cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsig
 	CUgraphExec e;
 
 	FK_TRY(fk_enter_ctx());
-	if (!exec || !fk_graph_known(graph) || flags > 15)
+	if (!exec || !fk_graph_known(graph) || flags > 15 ||
+		(flags & BY_DEVICE && (flags & FREES_ON_LAUNCH || fk_graph_not_by_device(graph))))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	if (flags & BY_DEVICE && fk_graph_not_by_device(graph))
-		return fk_leave(FM_CU_ERROR_NOT_SUPPORTED);
 	if (fails) {
 		*exec = FK_UNDEFINED;
 		return fk_leave(fails);
@@ -229,7 +228,7 @@ fm_cu_result cuGraphInstantiateWithParams(
 			      : FM_CU_ERROR_INVALID_VALUE;
 
 	if (how) {
-		how->failed = rc == FM_CU_ERROR_NOT_SUPPORTED ? not_by_device(graph, how) : NULL;
+		how->failed = rc == FM_CU_ERROR_INVALID_VALUE ? not_by_device(graph, how) : NULL;
 		how->result = how->failed ? 3 : rc ? 1 : 0;
 	}
 	return rc;
@@ -257,8 +256,9 @@ struct fk_plan *fk_exec_take(CUgraphExec exec, bool again)
 		fk_die("the device launches %p, which is no graph, or is no more", (void *)exec);
 	if (!fk_passed(exec->last))
 		fk_die("the device launches a graph that the host has launched, and that runs");
-	if (exec->flags & BY_DEVICE && exec->upload && fk_passed(exec->uploaded) &&
-		(!exec->launched || again)) {
+	if (!(exec->flags & BY_DEVICE)) {
+		fk_lose(CU_ILLEGAL_ADDRESS); /* as driver 580 does */
+	} else if (exec->upload && fk_passed(exec->uploaded) && (!exec->launched || again)) {
 		exec->launched = true;
 		p = exec->plan;
 		atomic_fetch_add(&p->refs, 1);
@@ -275,6 +275,14 @@ void fk_exec_give(CUgraphExec exec, struct fk_plan *p, bool again)
 	pthread_mutex_unlock(&fk.lock);
 }
 
+/* The device has it as it was, until it is uploaded anew. */
+static void changed(CUgraphExec exec)
+{
+	if (exec->launched)
+		fk_die("a graph is changed that the device has launched, and that runs");
+	exec->upload = false;
+}
+
 /* The nodes keep the names that the first graph gave them. */
 static void update(CUgraphExec exec, CUgraph graph)
 {
@@ -287,6 +295,7 @@ static void update(CUgraphExec exec, CUgraph graph)
 	p->graph = exec->plan->graph;
 	put(exec->plan);
 	exec->plan = p;
+	changed(exec);
 }
 
 static CUgraphNode nth(CUgraph graph, size_t i)
@@ -433,6 +442,8 @@ static fm_cu_result launch(CUgraphExec exec, CUstream stream)
 	w.keeps_back = first(w.plan);
 	watch(w.plan);
 	FK_TRY(fk_submit(s, &w, &exec->last, 1, &exec->last));
+	exec->upload = true;
+	exec->uploaded = exec->last;
 	for (size_t i = 0; (step = fk_plan_next(exec->plan, &i));)
 		if (fk_node_records(step) && fk_event_known(step->record.event))
 			FK_TRY(fk_record_on(step->record.event, s));
@@ -483,6 +494,12 @@ static bool can_change(CUgraphExec exec)
 	return *find(exec) && fk_graph_known(exec->plan->graph);
 }
 
+static struct fk_work *step_to_change(CUgraphExec exec, CUgraphNode node, const bool *disable)
+{
+	changed(exec);
+	return step_of(&exec->plan, node, disable);
+}
+
 /* Of launches from now on. */
 fm_cu_result cuGraphExecKernelNodeSetParams_v2(
 	CUgraphExec exec, CUgraphNode node, const struct cu_kernel_node *k)
@@ -492,7 +509,7 @@ fm_cu_result cuGraphExecKernelNodeSetParams_v2(
 	FK_TRY(fk_enter_ctx());
 	if (!can_change(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(fk_node_set(step_of(&exec->plan, node, NULL), k));
+	return fk_leave(fk_node_set(step_to_change(exec, node, NULL), k));
 }
 
 static fm_cu_result set_words(struct fk_work *w, const struct cu_words_node *words)
@@ -514,13 +531,13 @@ fm_cu_result cuGraphExecBatchMemOpNodeSetParams(
 	FK_TRY(fk_enter_ctx());
 	if (!can_change(exec))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
-	return fk_leave(set_words(step_of(&exec->plan, node, NULL), words));
+	return fk_leave(set_words(step_to_change(exec, node, NULL), words));
 }
 
 /* NULL: there is none, or it is something else. */
 static struct fk_work *step_that(CUgraphExec exec, CUgraphNode node, enum fk_what what)
 {
-	struct fk_work *w = can_change(exec) ? step_of(&exec->plan, node, NULL) : NULL;
+	struct fk_work *w = can_change(exec) ? step_to_change(exec, node, NULL) : NULL;
 
 	return w && w->what == what ? w : NULL;
 }
@@ -574,7 +591,7 @@ fm_cu_result cuGraphNodeSetEnabled(CUgraphExec exec, CUgraphNode node, unsigned 
 
 	FK_TRY(cuGraphNodeGetType(node, &type));
 	FK_TRY(fk_enter_ctx());
-	if (!can_change(exec) || type > 2 || !step_of(&exec->plan, node, &disable))
+	if (!can_change(exec) || type > 2 || !step_to_change(exec, node, &disable))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	return fk_leave(FM_CU_SUCCESS);
 }
@@ -596,7 +613,7 @@ fm_cu_result cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode no
 	struct fk_work *w;
 
 	FK_TRY(fk_enter_ctx());
-	w = can_change(exec) ? step_of(&exec->plan, node, NULL) : NULL;
+	w = can_change(exec) ? step_to_change(exec, node, NULL) : NULL;
 	if (!w || !fk_plan_graph(w) || !fk_graph_known(child))
 		return fk_leave(FM_CU_ERROR_INVALID_VALUE);
 	if (!same_shape(w->plan, child) || !same_numbers(w->plan, child))

@@ -21,11 +21,12 @@ struct fk_entry {
 	const struct fk_kernel *kernel; /* NULL: nobody knows what it does */
 	unsigned n_params, bytes;       /* those of a guardian included */
 	struct fk_param *param;
-	bool guarded; /* the last three parameters are a guardian's */
-	bool waits;   /* which waits for what is in front of the launch */
-	bool knows;   /* has instructions of its own about kernels that begin early */
-	bool polls;   /* and its loops look at the stop word */
-	bool kills;   /* likewise, and its blocks end there */
+	bool guarded;  /* the last three parameters are a guardian's */
+	bool waits;    /* which waits for what is in front of the launch */
+	bool knows;    /* has instructions of its own about kernels that begin early */
+	bool polls;    /* and its loops look at the stop word */
+	bool kills;    /* likewise, and its blocks end there */
+	bool launches; /* it calls cudaGraphLaunch */
 	unsigned regs, shared, max_threads;
 };
 
@@ -38,7 +39,6 @@ struct fk_variable {
 /* Shared by modules and launches. */
 struct fk_image {
 	_Atomic unsigned refs;
-	bool launches; /* it calls cudaGraphLaunch */
 	unsigned n, n_variables;
 	struct fk_entry *entry;
 	struct fk_variable *variable;

@@ -343,7 +343,7 @@ static fm_cu_result launch(
 	if (!fk_function(f))
 		return CU_INVALID_HANDLE;
 	FK_TRY(fk_stream_find(c->stream, &s));
-	if (!s->capture && fk_module_image(fk_function(f)->module)->launches)
+	if (!s->capture && fk_function(f)->entry->launches)
 		return FM_CU_ERROR_NOT_SUPPORTED; /* it is launched within a graph alone */
 	rc = fk_kernel_work(&w, f, c->grid, c->block, c->shared, params, extra);
 	if (rc && s->capture)

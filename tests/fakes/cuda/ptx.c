@@ -170,6 +170,13 @@ static bool polls(const char *body)
 	return away && away < skip_body(body);
 }
 
+static bool launches(const char *body)
+{
+	const char *call = strstr(body, "cudaGraphLaunch");
+
+	return call && call < skip_body(body);
+}
+
 /* It has a place where blocks go that are killed. */
 static bool kills(const char *body)
 {
@@ -192,6 +199,7 @@ static const char *read_entry(const char *s, struct fk_image *out)
 	s += strcspn(s, "{;");
 	k->max_threads = 1024;
 	k->guarded = *s == '{' && guarded(k, s);
+	k->launches = *s == '{' && launches(s);
 	k->waits = k->guarded && waits(s);
 	k->knows = k->guarded && knows(s);
 	k->polls = k->guarded && polls(s);
@@ -239,10 +247,8 @@ fm_cu_result fk_ptx_read(const char *text, struct fk_image *out)
 		rc = CU_UNSUPPORTED_PTX;
 	else if (target && strstr(target, ".extern .func") && !strstr(text, FK_LINKED))
 		rc = CU_INVALID_PTX;
-	else if (target && !strncmp(space(target + 7), "sm_", 3)) {
-		out->launches = strstr(target, "cudaGraphLaunch") != NULL;
+	else if (target && !strncmp(space(target + 7), "sm_", 3))
 		rc = atoi(space(target + 7) + 3) <= FK_SM ? read_all(target, out) : CU_INVALID_PTX;
-	}
 	free(plain);
 	return rc;
 }

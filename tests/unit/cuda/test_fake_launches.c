@@ -12,10 +12,11 @@ static const char launching[] =
 	".version 7.0\n.target sm_70\n.address_size 64\n"
 	".extern .func (.param .b32 r) cudaGraphLaunch(.param .b64 g, .param .b64 s);\n"
 	".visible .entry graph_launches(.param .u64 graph, .param .u64 refused, .param .u32 n, "
-	".param .u32 how)\n{\nret;\n}\n";
+	".param .u32 how)\n{\ncall (r), cudaGraphLaunch, (g, s);\nret;\n}\n"
+	".visible .entry graph_meet(.param .u64 at, .param .u64 most)\n{\nret;\n}\n";
 
 static uint64_t *mem; /* all that kernels touch: a log, how many were refused, and lists */
-static CUfunction chunk, launches;
+static CUfunction chunk, launches, beside;
 
 static void load_linked(void)
 {
@@ -37,6 +38,7 @@ static void load_linked(void)
 	OK(cuLinkDestroy(link));
 	OK(unlink(path));
 	OK(cuModuleGetFunction(&launches, module, "graph_launches"));
+	OK(cuModuleGetFunction(&beside, module, "graph_meet"));
 }
 
 static void open_all(void)
@@ -192,28 +194,68 @@ static void so_many_and_no_more(void)
 	EXPECT(MANY - 255 + MANY - 120, *REFUSED);
 }
 
-static void only_what_is_made_for_it(void)
+static void only_what_is_uploaded(void)
 {
-	uint64_t *from, *refused;
+	struct cu_update how;
+	CUgraphExec one;
+	CUgraph g;
+
+	open_all();
+	begin();
+	note(1);
+	OK(cuStreamEndCapture(w.s, &g));
+	OK(cuGraphInstantiateWithFlags(&one, g, BY_DEVICE));
+	LIST(0)[0] = (uintptr_t)one;
+	run(0, 1, TAIL);
+	EXPECT(1, *REFUSED);
+	OK(cuGraphUpload(one, w.s));
+	OK(cuStreamSynchronize(w.s));
+	run(0, 1, TAIL);
+	OK(cuGraphExecUpdate_v2(one, g, &how));
+	run(0, 1, TAIL);
+	EXPECT(2, *REFUSED);         /* it was changed since */
+	OK(cuGraphLaunch(one, w.s)); /* which does that, too */
+	OK(cuStreamSynchronize(w.s));
+	run(0, 1, TAIL);
+	EXPECT(3, LOG[0]);
+	EXPECT(2, *REFUSED);
+}
+
+/* The driver does not see that, and the context is lost. */
+static void a_graph_for_the_host_alone(void)
+{
+	CUgraphExec first;
+
+	open_all();
+	begin();
+	note(1);
+	LIST(0)[0] = (uintptr_t)end(0, true);
+	begin();
+	launch(0, 1, TAIL);
+	first = end(0, false);
+	OK(cuGraphLaunch(first, w.s));
+	EXPECT(700, cuStreamSynchronize(w.s));
+}
+
+/* Of its module others may be launched. */
+static void in_no_graph(void)
+{
+	uint64_t *from, *refused, at = 0, most = 0;
+	uint64_t *to = &at;
+	void *params[] = {&to, &most};
 	uint32_t n = 1, how = TAIL;
 
 	open_all();
 	from = LIST(0);
 	refused = REFUSED;
-	begin();
-	note(1);
-	LIST(0)[0] = (uintptr_t)end(0, true); /* for the host alone */
-	begin();
-	note(1);
-	LIST(0)[1] = (uintptr_t)end(BY_DEVICE, false); /* not uploaded */
-	run(0, 2, TAIL);
-	EXPECT(2, *REFUSED);
 	LIST(0)[0] = (uintptr_t)graph(1, 0, TAIL);
 	EXPECT(801, cuLaunchKernel(launches, 1, 1, 1, 1, 1, 1, 0, w.s,
-			    (void *[]){&from, &refused, &n, &how}, NULL)); /* in no graph */
+			    (void *[]){&from, &refused, &n, &how}, NULL));
+	OK(cuLaunchKernel(beside, 1, 1, 1, 1, 1, 1, 0, w.s, params, NULL));
 	OK(cuStreamSynchronize(w.s));
-	EXPECT(2, *REFUSED);
+	EXPECT(0, *REFUSED);
 	EXPECT(0, LOG[0]);
+	EXPECT(1, at);
 }
 
 static void nothing(void *arg)
@@ -233,7 +275,7 @@ static void host_functions_are_none(void)
 	note(1);
 	OK(cuLaunchHostFunc(w.s, nothing, NULL));
 	OK(cuStreamEndCapture(w.s, &g));
-	EXPECT(801, cuGraphInstantiateWithParams(&exec, g, &how));
+	EXPECT(1, cuGraphInstantiateWithParams(&exec, g, &how));
 	EXPECT(3, how.result);
 	OK(cuGraphNodeGetType(how.failed, &type));
 	EXPECT(3, type);
@@ -252,7 +294,9 @@ CASE(what_is_fired_comes_before)
 CASE(one_launch_at_a_time)
 CASE(a_graph_is_its_own_tail_once)
 CASE(so_many_and_no_more)
-CASE(only_what_is_made_for_it)
+CASE(only_what_is_uploaded)
+CASE(a_graph_for_the_host_alone)
+CASE(in_no_graph)
 CASE(host_functions_are_none)
 
 static void test_what_is_no_more_ends_the_process(void **state)
@@ -269,7 +313,9 @@ int main(void)
 		cmocka_unit_test(test_one_launch_at_a_time),
 		cmocka_unit_test(test_a_graph_is_its_own_tail_once),
 		cmocka_unit_test(test_so_many_and_no_more),
-		cmocka_unit_test(test_only_what_is_made_for_it),
+		cmocka_unit_test(test_only_what_is_uploaded),
+		cmocka_unit_test(test_a_graph_for_the_host_alone),
+		cmocka_unit_test(test_in_no_graph),
 		cmocka_unit_test(test_host_functions_are_none),
 		cmocka_unit_test(test_what_is_no_more_ends_the_process),
 	};
