@@ -108,7 +108,11 @@ def sets_of_tasks(stack):
     with open(runtime, "wb") as f:
         f.write(b"not a library")
     checks, _ = doctor(stack, FERMATA_CUDA_DEVRT=where)
-    says(checks, "sets", "ok", runtime + ": the driver does not take it")
+    says(checks, "sets", "ok", runtime + ": the driver does not take it (cuLinkAddFile is error 200: error   : it is no library)")
+    with open(runtime, "wb") as f:
+        f.write(b"!<arch>\n")
+    checks, _ = doctor(stack, FERMATA_CUDA_DEVRT=where, FAKE_CUDA_FAIL="cuGraphUpload@1/1=999")
+    says(checks, "sets", "ok", runtime + ": the driver refuses what it needs (cuGraphUpload is error 999)")
     checks, _ = doctor(stack, FAKE_CUDA_NO_MEMOPS="1")
     check("sets" not in checks, f"{checks}")
 

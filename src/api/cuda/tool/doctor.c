@@ -184,8 +184,8 @@ static void judge_sets_of(struct doctor *d, const char *device, const json_t *li
 {
 	int gates = (int)json_integer_value(json_object_get(line, "gates"));
 	int graphs = (int)json_integer_value(json_object_get(line, "graphs"));
-	const char *runtime = cli_str(line, "runtime");
-	char text[2 * PATH_MAX], how[PATH_MAX + 128];
+	const char *runtime = cli_str(line, "runtime"), *failed = cli_str(line, "failed");
+	char text[2 * PATH_MAX + 512], how[PATH_MAX + 384];
 
 	if (!graphs)
 		snprintf(how, sizeof(how), "and by `graphs', with the device runtime %s", runtime);
@@ -194,8 +194,9 @@ static void judge_sets_of(struct doctor *d, const char *device, const json_t *li
 			"not by `graphs': no device runtime (libcudadevrt.a) in %s",
 			cli_str(line, "places"));
 	else
-		snprintf(how, sizeof(how), "not by `graphs', with the device runtime %s: %s",
-			runtime, no_sets(graphs, "the driver does not take it"));
+		snprintf(how, sizeof(how), "not by `graphs', with the device runtime %s: %s%s%s%s",
+			runtime, no_sets(graphs, "the driver does not take it"),
+			*failed ? " (" : "", failed, *failed ? ")" : "");
 	snprintf(text, sizeof(text), "%s: sets of tasks %s%s%s; %s", device,
 		gates ? "do not decide on the device by `gates' ("
 		      : "decide on the device by `gates'",

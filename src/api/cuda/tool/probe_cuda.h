@@ -10,9 +10,10 @@
  *   {"step":"strict","works":bool,"error":...}      level 2 in strict mode, too?
  *   {"step":"slices","groups":N,"refused":bool}     could time slices be set?
  *   {"step":"partition","error":...,"sms":N,"rest":N}   the smallest partition
- *   {"step":"sets","gates":-errno,"graphs":-errno,"runtime":...,"places":...}
- *                                                   by engine, 0: they decide there; the device
- *                                                   runtime's file, and where it is looked for
+ *   {"step":"sets","gates":-errno,"graphs":-errno,"failed":...,"runtime":...,"places":...}
+ *                                                   by engine, 0: they decide there; what graphs
+ *                                                   have failed at; the device runtime's file, and
+ *                                                   where it is looked for
  *   {"step":"shared"}                               its contexts are those of MPS
  *   {"step":"guardian","reason":...,"text":...,"code":CUresult,"blocks":N,"shared":bool}
  *                                                   "guardian": reason: ""; it works
