@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """On a device: sets of tasks that decide there (<fermata/gpu_sched.h>, engines "gates" and "graphs"), by the cases of
-tests/integration/cuda/cuda_gpu_set.c, cuda_gpu_resident.c and cuda_gpu_graphs.c that a device can show, and what a set costs, by its kind and number
+tests/integration/cuda/cuda_gpu_set.c, cuda_gpu_resident.c, cuda_gpu_graphs.c and cuda_gpu_stops.c that a device can show, and what a set costs, by its kind and number
 of tasks (cuda_gpu_rows.c). It fails if a case does. How good the numbers are is for people to say. Exit status 77: no device.
 
   test_gpu_set.py [--rows]      --rows: the numbers alone"""
@@ -12,14 +12,16 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from harness import BUILD, cuda_env, program
 
-GRAPHS = "cuda_gpu_graphs"  # where there is a device runtime
+GRAPHS, STOPS = "cuda_gpu_graphs", "cuda_gpu_stops"  # where there is a device runtime
+GUARDIAN = {"FERMATA_GUARDIAN": "1"}
 CASES = {"cuda_gpu_set": ("refusals", "order", "enqueues", "waits", "contexts", "forks", "exits", "free", "worker 300"),
          "cuda_gpu_resident": ("periods", "words", "waits", "ends", "exits", "worker 300"),
-         GRAPHS: ("order", "own", "refusals", "enqueues", "waits", "contexts", "forks", "exits", "free", "again", "worker 300")}
+         GRAPHS: ("order", "own", "refusals", "enqueues", "waits", "contexts", "forks", "exits", "free", "again", "worker 300",
+                  "resident", "resident-ends", "slots", "slots-own", "slots-at-once"),
+         STOPS: ("random 300 1", "random 300 2")}
 TASKS = 1, 2, 5, 16, 25  # of 32 channels some are kept
 HEAD = "tasks", "us a chunk", "decision us", "max", "release us P50", "P99"
 BLOCKS_US, BLOCKS = (20, 100), 10560  # of a victim's kernels; of 264 at once on an H100
-GUARDIAN = {"FERMATA_GUARDIAN": "1"}
 KINDS = "without a resident", "with a resident"
 PERIODS = (1000, 4000), (10000, 500)  # us, jobs
 BESIDE = ("alone", None), ("beside an idle set without a resident", 0), ("beside an idle set with a resident and a word", 1), \
@@ -41,10 +43,10 @@ def run(env, of, *words):
 def cases(env):
     for of, names in CASES.items():
         for case in names:
-            out = run(env, of, *case.split())
+            out = run({**env, **(GUARDIAN if of == STOPS else {})}, of, *case.split())
             if out is None:
                 print("skipped ", of, "there is no device runtime")
-                break
+                return
             if case.startswith("worker") and out.split()[-1] != "0":
                 sys.exit(f"{of} {case}: {out}")
             print("ok      ", of, case)
