@@ -45,6 +45,7 @@
  *   FAKE_CUDA_CODE=SIZE        of it, that a function's code takes from its first launch on (0)
  *   FAKE_CUDA_MODULE=SIZE      and a module from when it is loaded on
  *   FAKE_CUDA_GREEN=SIZE       and a green context
+ *   FAKE_CUDA_STREAM=SIZE      and a context for each stream that the program makes, until it ends
  *   FAKE_CUDA_DIRTY            memory that is allocated holds garbage; chunks are always cleared
  *   CUDA_DEVICE_MAX_CONNECTIONS=N  a context's streams share so many channels: 8, at most 32
  *   FAKE_CUDA_LAUNCHES=FILE    a line in FILE.PID for each kernel launched into a stream: its name,

@@ -122,12 +122,24 @@ static CUstream start_stream(void)
 	return s;
 }
 
+/* The context keeps it when the stream has ended. */
+static bool take_memory(CUcontext ctx)
+{
+	const char *given = fk_env("FAKE_CUDA_STREAM");
+	uint64_t bytes = given ? fk_bytes(given) : 0;
+
+	if (bytes && !fk_memory_take(ctx->dev, bytes))
+		return false;
+	ctx->bytes += bytes;
+	return true;
+}
+
 fm_cu_result fk_stream_new(CUcontext ctx, enum fk_kind kind, unsigned flags, CUstream *stream)
 {
 	static uint64_t ids;
 	CUstream s = fk.streams;
 
-	if (kind == FK_OWN && fk.refuse[FAKE_CUDA_STREAMS])
+	if (kind == FK_OWN && (fk.refuse[FAKE_CUDA_STREAMS] || !take_memory(ctx)))
 		return CU_OUT_OF_MEMORY;
 	while (s && (s->live || s->capture || !fk_passed(fk_tail(s))))
 		s = s->next;

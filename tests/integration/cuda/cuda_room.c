@@ -150,6 +150,17 @@ static void do_green(struct job *j, int n)
 		made(cu.cuGreenCtxCreate(&green, desc, j->c.dev, CU_GREEN_DEFAULT_STREAM));
 }
 
+static void do_stream(struct job *j, int n)
+{
+	CUstream s;
+
+	(void)j;
+	while (n--) {
+		made(cu.cuStreamCreate(&s, CU_STREAM_NON_BLOCKING));
+		made(cu.cuStreamCreateWithPriority(&s, CU_STREAM_NON_BLOCKING, 0));
+	}
+}
+
 static void do_told(struct job *j, int n)
 {
 	size_t left, total;
@@ -175,6 +186,7 @@ int main(int argc, char **argv)
 		{"load", do_load},
 		{"library", do_library},
 		{"green", do_green},
+		{"stream", do_stream},
 		{"told", do_told},
 		{0},
 	};

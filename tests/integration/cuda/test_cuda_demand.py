@@ -260,13 +260,14 @@ def code_takes_what_there_is(stack):
 
 
 def loads_get_room(stack):
-    """Modules, libraries and green contexts: a driver may need room when they are loaded, and made."""
+    """Modules, libraries, green contexts and streams: a driver may need room when they are loaded, and made."""
     fermata = world(stack)
     plain = dict(fermata.env)
     notebook = start(fermata)
     notebook.do("alloc 80", "fill 1")
-    for command, memory in (("load 2", "--memory"), ("library 2", None), ("green 2", "--memory"), ("green 2", None)):
-        fermata.env = {**plain, "FAKE_CUDA_MODULE": "7M", "FAKE_CUDA_GREEN": "8M"}
+    for command, memory in (("load 2", "--memory"), ("library 2", None), ("green 2", "--memory"), ("green 2", None),
+                            ("stream 2", "--memory"), ("stream 2", None)):
+        fermata.env = {**plain, "FAKE_CUDA_MODULE": "7M", "FAKE_CUDA_GREEN": "8M", "FAKE_CUDA_STREAM": "4M"}
         other = start(fermata, memory=memory, name="cuda_room")
         other.do(command)
         no_refusal(other)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that wait, and the lives of streams and events. */
 #include "api/cuda/shim/graph/graph_guard.h"
+#include "api/cuda/shim/memory/memory.h"
 #include "events.h"
 #include "order.h"
 #include "sets.h"
@@ -152,9 +153,13 @@ static fm_cu_result created(CUstream *stream, int priority, fm_cu_result rc)
 	return rc;
 }
 
+/* A context takes memory of the device for its first streams, and again for many. Libraries make
+ * some when they are first used, and fail for good if they get none. */
+#define MAKES(call) FM_CUDA_LOAD_WITH_ROOM(call)
+
 fm_cu_result cuStreamCreate(CUstream *stream, unsigned flags)
 {
-	return created(stream, 0, NEXT(cuStreamCreate, (stream, flags)));
+	return created(stream, 0, MAKES(NEXT(cuStreamCreate, (stream, flags))));
 }
 
 /* The highest priority is kept for our own streams (guard.c), whose work must reach the
@@ -183,14 +188,14 @@ fm_cu_result cuCtxGetStreamPriorityRange(int *least, int *greatest)
 fm_cu_result cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority)
 {
 	return created(stream, priority,
-		NEXT(cuStreamCreateWithPriority, (stream, flags, spared(priority))));
+		MAKES(NEXT(cuStreamCreateWithPriority, (stream, flags, spared(priority)))));
 }
 
 fm_cu_result cuGreenCtxStreamCreate(CUstream *stream, CUgreenCtx ctx, unsigned flags, int priority)
 {
 	fm_cuda_green_stream();
 	return created(stream, priority,
-		NEXT(cuGreenCtxStreamCreate, (stream, ctx, flags, spared(priority))));
+		MAKES(NEXT(cuGreenCtxStreamCreate, (stream, ctx, flags, spared(priority)))));
 }
 
 static void stream_ends(CUstream stream)
