@@ -4,6 +4,7 @@
 its functions; urgent ones go before others; contexts, streams that end by force, captures, threads, forks and exits."""
 import os
 import random
+import signal
 import subprocess
 import sys
 
@@ -150,18 +151,37 @@ def cancelled_while_held(stack):
     right(p, "cancelled while held")
 
 
-def daemon_dies(stack):
-    """Killed while the program is stopped, or as good as dead: it goes on, and is known to the next daemon."""
-    fermata = world(stack)
+def running(fermata):
     w = fermata.program([program("acl_worker"), "500"], cls=Worker)
     w.line("ready")
     fermata.knows(w.pid)
+    return w
+
+
+def daemon_dies(stack):
+    """Killed while the program is stopped: it goes on, and is known to the next daemon."""
+    fermata = world(stack)
+    w = running(fermata)
     fermata.cli("suspend", str(w.pid))
     w.stands()
     fermata.kill()
     w.advances()
     fermata.start()
     fermata.knows(w.pid)
+    w.advances()
+    w.finish()
+
+
+def daemon_hangs(stack):
+    """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
+    fermata = world(stack)
+    w = running(fermata)
+    fermata.daemon.send_signal(signal.SIGSTOP)
+    try:
+        w.advances()
+        run_sets(fermata, "beside a daemon that hangs")
+    finally:
+        fermata.daemon.send_signal(signal.SIGCONT)
     w.advances()
     w.finish()
 
@@ -220,4 +240,4 @@ def doctor(stack):
 
 
 main(as_cudas, by_each_way, of_an_old_library, level, urgent_first, *unsanitized(suspended), ends, cancelled_while_held,
-     daemon_dies, without, look_ups, beside_others, on_request, doctor)
+     daemon_dies, daemon_hangs, without, look_ups, beside_others, on_request, doctor)

@@ -4,6 +4,7 @@
 standalone mode those of a program that may not run are held back; and what goes wrong."""
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -115,6 +116,23 @@ def daemon_dies(stack):
         w.finish()
 
 
+def daemon_hangs(stack):
+    """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
+    for mode in MODES:
+        fermata = world(stack)
+        w = worker(fermata, mode)
+        argv = [program("cudla_worker"), mode, "40"]
+        fermata.daemon.send_signal(signal.SIGSTOP)
+        try:
+            w.advances()
+            run = subprocess.run(fermata.run_argv(argv), env=fermata.env, input="", capture_output=True, text=True, timeout=120)
+            check(run.stdout.splitlines() == native(argv) and not run.returncode, f"beside a daemon that hangs: {run.stdout} {run.stderr}")
+        finally:
+            fermata.daemon.send_signal(signal.SIGCONT)
+        w.advances()
+        w.finish()
+
+
 def without(stack):
     """No daemon; switched off; in local mode; in hybrid mode also without the shim for CUDA: such tasks are counted as not scheduled."""
     fermata = world(stack)
@@ -182,4 +200,4 @@ def doctor(stack):
     check("NVIDIA DLA 1" in found and "FERMATA_CUDLA=1" in found, found)
 
 
-main(conforms, queues, urgent_first, daemon_dies, without, destroyed_in_a_call, not_destroyed, on_request, doctor)
+main(conforms, queues, urgent_first, daemon_dies, daemon_hangs, without, destroyed_in_a_call, not_destroyed, on_request, doctor)

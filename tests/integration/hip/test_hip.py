@@ -4,12 +4,13 @@
 runtime's functions, at level 1 and 2; urgent ones go before others; captures, threads, forks and exits."""
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, eventually, main, need_cuda_shim, program, unsanitized
+from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, eventually, main, need_cuda_shim, preload, program, unsanitized
 from hip_sets import ANSWERS, CASES, WAYS, hip_env
 
 WAYS = WAYS[::5] if SANITIZE else WAYS
@@ -226,8 +227,51 @@ def beside_cuda(stack):
     eventually("governed", lambda: fermata.stats()["governed"] > 100)
 
 
-def locally(stack):
-    run_sets(world(stack, start=False), "in local mode", "--local", "fixed-priority")
+def running(fermata, *options):
+    w = fermata.program([program("hip_worker"), "500"], *options, cls=Worker)
+    w.line("ready")
+    fermata.knows(w.pid)
+    return w
+
+
+def daemon_dies(stack):
+    """Killed while the program is stopped: it goes on, and is known to the next daemon."""
+    for options in ([], ["--level", "1"]):
+        fermata = world(stack)
+        w = running(fermata, *options)
+        fermata.cli("suspend", str(w.pid))
+        w.stands()
+        fermata.kill()
+        w.advances()
+        fermata.start()
+        fermata.knows(w.pid)
+        w.advances()
+        w.finish()
+
+
+def daemon_hangs(stack):
+    """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
+    fermata = world(stack)
+    w = running(fermata)
+    fermata.daemon.send_signal(signal.SIGSTOP)
+    try:
+        w.advances()
+        same(fermata.program([program("hip_runtime")]), ANSWERS[False], "beside a daemon that hangs")
+    finally:
+        fermata.daemon.send_signal(signal.SIGCONT)
+    w.advances()
+    w.finish()
+
+
+def without(stack):
+    """No daemon; switched off; in local mode."""
+    fermata = world(stack, start=False)
+    for more in ({}, {"FERMATA_DISABLE": "1"}):
+        run = subprocess.run([program("hip_runtime")], env={**fermata.env, **more, "LD_PRELOAD": preload(SHIMS[1])},
+                             capture_output=True, text=True, timeout=120)
+        check(run.stdout.splitlines() == ANSWERS[False] and not run.returncode, f"{more}: {run.stdout} {run.stderr}")
+        check(SANITIZE or not run.stderr, run.stderr)
+    run_sets(fermata, "in local mode", "--local", "fixed-priority")
 
 
 def on_request(stack):
@@ -272,4 +316,4 @@ def doctor(stack):
 
 
 main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, full, long_graphs, *unsanitized(suspended, shared),
-     the_last_call, ends, look_ups, beside_cuda, locally, on_request, preloads, doctor)
+     the_last_call, ends, daemon_dies, daemon_hangs, without, look_ups, beside_cuda, on_request, preloads, doctor)

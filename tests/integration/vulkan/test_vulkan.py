@@ -8,6 +8,7 @@ import json
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 
@@ -167,6 +168,20 @@ def daemon_dies(stack):
     w.advances()
     fermata.start()
     eventually("its queue is known again", lambda: fermata.group(w.pid))
+    w.advances()
+    w.finish()
+
+
+def daemon_hangs(stack):
+    """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
+    fermata = start(stack)
+    w = worker(fermata)
+    fermata.daemon.send_signal(signal.SIGSTOP)
+    try:
+        w.advances()
+        check("done 24 wrong 0" in run(fermata, argv(count=24)).stdout, "beside a daemon that hangs")
+    finally:
+        fermata.daemon.send_signal(signal.SIGCONT)
     w.advances()
     w.finish()
 
@@ -378,4 +393,4 @@ def libplacebo(stack):
     same_frames(stack, "libplacebo=w=64:h=48")
 
 
-main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, no_daemon, left_alone, queues_that_share, sparse_binds, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)
+main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, daemon_hangs, no_daemon, left_alone, queues_that_share, sparse_binds, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)

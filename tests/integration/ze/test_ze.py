@@ -5,6 +5,7 @@ it, whichever way they get at the loader's functions, at level 1 and 2; urgent o
 import os
 import random
 import re
+import signal
 import subprocess
 import sys
 
@@ -248,6 +249,20 @@ def daemon_dies(stack):
         w.finish()
 
 
+def daemon_hangs(stack):
+    """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
+    fermata = world(stack)
+    w = worker(fermata)
+    fermata.daemon.send_signal(signal.SIGSTOP)
+    try:
+        w.advances()
+        same(fermata.program([program("ze_order")]), native([program("ze_order")]), "beside a daemon that hangs")
+    finally:
+        fermata.daemon.send_signal(signal.SIGCONT)
+    w.advances()
+    w.finish()
+
+
 def without(stack):
     """No daemon; switched off; in local mode."""
     want = native([program("ze_order")])
@@ -293,4 +308,4 @@ def doctor(stack):
 
 
 main(conforms, answers, levels, device_names, urgent_first_at_level_2, urgent_first_at_level_1, suspended,
-     *unsanitized(at_random), lists_behind_gates, full, timeouts, ends, contexts_end, device_lost, daemon_dies, without, beside_others, on_request, doctor)
+     *unsanitized(at_random), lists_behind_gates, full, timeouts, ends, contexts_end, device_lost, daemon_dies, daemon_hangs, without, beside_others, on_request, doctor)
