@@ -286,6 +286,53 @@ def failing_calls(stack):
         w.finish()
 
 
+def passed_on(stack):
+    """From when something is shared with other processes, the device is left alone, also where the program stands at a gate; unless that
+    is asked for. Memory that is no dma-buf is not such a thing."""
+    fermata = start(stack)
+    behind(fermata, "faults")
+    for name, alone in (("vkGetSemaphoreFdKHR", True), ("vkImportSemaphoreFdKHR", True), ("vkGetFenceFdKHR", True),
+                        ("vkImportFenceFdKHR", True), ("vkGetMemoryFdKHR", True), ("opaque", False), ("vkGetFenceFdKHR", None)):
+        fermata.env["FERMATA_VULKAN"] = "all" if alone is None else ""
+        w = worker(fermata, options=[f"share={name}"])
+        fermata.cli("suspend", str(w.pid))
+        w.stands()
+        w.tell("x")
+        w.line("shared 0")
+        if alone:
+            w.advances()
+            calls = fermata.cli("ps", "--calls").stdout
+            check(re.search(r"vkQueueSubmit \(shared\) +[1-9]", calls), f"{name}: its submissions are not counted:\n{calls}")
+        else:
+            w.stands()
+            fermata.cli("resume", str(w.pid))
+            w.advances()
+        w.finish()
+
+
+def device_lost(stack):
+    """All counts as finished, so that another program has its turn, and gates open: the program, which may have been stopped, hears of it
+    and can end the device."""
+    fermata = start(stack)
+    behind(fermata, "faults")
+    beside = worker(fermata, "--priority", "low")
+    lost = os.path.join(fermata.dir, "lost")
+    for faults, options, stopped in (("", [], True), ("highest", [], True), ("", [], False), ("", ["--level", "1"], False)):
+        fermata.env.update(FAULTS=faults, LOST=lost)
+        w = worker(fermata, "--priority", "high", *options, options=["lost"])
+        if stopped:
+            fermata.cli("suspend", str(w.pid))
+            w.stands()
+        with open(lost, "w", encoding="ascii"):
+            pass
+        w.line("lost -4")
+        eventually("nothing is under way", lambda: all(q["submitted"] == q["done"] for q in queues(fermata, w.pid)))
+        beside.advances()
+        w.finish()
+        os.unlink(lost)
+    beside.finish()
+
+
 def environment(stack):
     """What the user has set stays, in front of ours."""
     fermata = start(stack)
@@ -364,7 +411,8 @@ def doctor(stack):
 
 
 def same_frames(stack, vulkan_filter):
-    """An unmodified program: the same frames, alone, beside another program, and suspended at random."""
+    """An unmodified program: the same frames, alone, beside another program, suspended at random, and when the daemon dies and another
+    comes."""
     need("ffmpeg")
     fermata = start(stack)
     command = foreign(FRAMES.format(vulkan_filter).split())
@@ -382,7 +430,19 @@ def same_frames(stack, vulkan_filter):
         check(one.wait() == 0, f"ffmpeg ended with status {one.p.returncode}")
         one.reader.join()
         check([x for x in one.lines if x is not None] == native.stdout.splitlines(), "other frames")
-    beside.finish()
+    stopped = worker(fermata, "--group", "film")
+    fermata.cli("suspend", "film")
+    stopped.stands()
+    p = fermata.program(command, "--group", "film")
+    eventually("it has submitted something", lambda: queues(fermata, p.pid))
+    fermata.kill()
+    stopped.advances()
+    fermata.start()
+    check(p.wait() == 0, f"ffmpeg ended with status {p.p.returncode}")
+    p.reader.join()
+    check([x for x in p.lines if x is not None] == native.stdout.splitlines(), "other frames after a daemon that died")
+    for one in (stopped, beside):
+        one.finish()
 
 
 def ffmpeg(stack):
@@ -393,4 +453,4 @@ def libplacebo(stack):
     same_frames(stack, "libplacebo=w=64:h=48")
 
 
-main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, daemon_hangs, no_daemon, left_alone, queues_that_share, sparse_binds, failing_calls, environment, doctor, validated, ffmpeg, libplacebo)
+main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, daemon_hangs, no_daemon, left_alone, queues_that_share, sparse_binds, failing_calls, passed_on, device_lost, environment, doctor, validated, ffmpeg, libplacebo)

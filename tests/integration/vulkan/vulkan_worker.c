@@ -21,6 +21,9 @@
  *   swapchain     the device has the extension
  *   late          the (one) device is ended by a function that exit() calls
  *   fork          at the end a child does `depth` commands on a device of its own
+ *   share=NAME    told "x", it calls that function of the (one) device's, for a dma-buf if it is of
+ *                 memory; "opaque" is vkGetMemoryFdKHR for an opaque descriptor
+ *   lost          the (one) device will be: then it waits for "stop", and ends that alone
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -41,15 +44,16 @@
 static struct {
 	unsigned devices, api, depth, how, steps;
 	uint64_t count;
-	const char *timeline, *chain, *wait;
-	bool swapchain, fork, late;
+	const char *timeline, *chain, *wait, *share;
+	bool swapchain, fork, late, lost;
 } opt = {.devices = 1,
 	.api = 2,
 	.depth = 8,
 	.how = 1,
 	.timeline = "none",
 	.chain = "none",
-	.wait = "fence"};
+	.wait = "fence",
+	.share = ""};
 
 static volatile bool stop;
 
@@ -82,10 +86,14 @@ static bool is(const char *a, const char *b)
 	return !strcmp(a, b);
 }
 
+static void lose(void);
+
 static void must(VkResult rc, const char *what)
 {
 	if (rc == VK_SUCCESS)
 		return;
+	if (rc == VK_ERROR_DEVICE_LOST && opt.lost)
+		lose();
 	printf("failed %s: %d\n", what, rc);
 	exit(3);
 }
@@ -458,15 +466,61 @@ static void *work(void *arg)
 	return NULL;
 }
 
+static struct job *only; /* the one there is, for `share` and `lost` */
+
+/* What the program has on the device is over, with an error. */
+static void lose(void)
+{
+	say("lost %d\n", vkDeviceWaitIdle(only->device));
+	while (!stop)
+		usleep(1000);
+	vkDestroyDevice(only->device, NULL);
+	vkDestroyInstance(only->instance, NULL);
+	free(only);
+	say("done 0 wrong 0\n");
+	exit(0);
+}
+
+static VkResult share(void)
+{
+	const bool opaque = is(opt.share, "opaque");
+	const VkMemoryGetFdInfoKHR memory = {.sType = VK_STRUCTURE_TYPE_MEMORY_GET_FD_INFO_KHR,
+		.memory = only->memory,
+		.handleType = opaque ? VK_EXTERNAL_MEMORY_HANDLE_TYPE_OPAQUE_FD_BIT
+				     : VK_EXTERNAL_MEMORY_HANDLE_TYPE_DMA_BUF_BIT_EXT};
+	const VkSemaphoreGetFdInfoKHR semaphore = {
+		.sType = VK_STRUCTURE_TYPE_SEMAPHORE_GET_FD_INFO_KHR, .semaphore = only->chain};
+	const VkImportSemaphoreFdInfoKHR import_semaphore = {
+		.sType = VK_STRUCTURE_TYPE_IMPORT_SEMAPHORE_FD_INFO_KHR, .semaphore = only->chain};
+	const VkFenceGetFdInfoKHR fence = {
+		.sType = VK_STRUCTURE_TYPE_FENCE_GET_FD_INFO_KHR, .fence = only->fence};
+	const VkImportFenceFdInfoKHR import_fence = {
+		.sType = VK_STRUCTURE_TYPE_IMPORT_FENCE_FD_INFO_KHR, .fence = only->fence};
+	int fd;
+
+#define CALL(symbol, ...)           \
+	if (is(opt.share, #symbol)) \
+	return ((PFN_##symbol)vkGetDeviceProcAddr(only->device, #symbol))(only->device, __VA_ARGS__)
+	CALL(vkGetSemaphoreFdKHR, &semaphore, &fd);
+	CALL(vkImportSemaphoreFdKHR, &import_semaphore);
+	CALL(vkGetFenceFdKHR, &fence, &fd);
+	CALL(vkImportFenceFdKHR, &import_fence);
+	return ((PFN_vkGetMemoryFdKHR)vkGetDeviceProcAddr(only->device, "vkGetMemoryFdKHR"))(
+		only->device, &memory, &fd);
+}
+
 /* Not by stdio: a thread that reads stdin has its lock, and newer C libraries take that in exit().
  */
 static void *listen(void *arg)
 {
 	char c, last = '\n';
 
-	for (; read(STDIN_FILENO, &c, 1) == 1; last = c)
+	for (; read(STDIN_FILENO, &c, 1) == 1; last = c) {
 		if (last == '\n' && c == 's')
 			stop = true;
+		else if (last == '\n' && c == 'x')
+			say("shared %d\n", share());
+	}
 	if (!stop && !opt.count)
 		_exit(4);
 	return NULL;
@@ -489,12 +543,15 @@ static void read_option(const char *arg)
 	WORD(timeline)
 	WORD(chain)
 	WORD(wait)
+	WORD(share)
 	if (is(arg, "swapchain"))
 		opt.swapchain = true;
 	if (is(arg, "fork"))
 		opt.fork = true;
 	if (is(arg, "late"))
 		opt.late = true;
+	if (is(arg, "lost"))
+		opt.lost = true;
 }
 
 static void make(struct job *j)
@@ -547,7 +604,7 @@ int main(int argc, char **argv)
 	opt.count = i + 1 < argc ? strtoull(argv[i + 1], NULL, 10) : 0;
 	/* Stays loaded, so that a leak checker knows whose its leaks are. */
 	dlopen("libvulkan_lvp.so", RTLD_LAZY | RTLD_NODELETE);
-	job = calloc(opt.devices, sizeof(*job));
+	only = job = calloc(opt.devices, sizeof(*job));
 	if (opt.late) {
 		late = job;
 		atexit(end_late);
