@@ -210,6 +210,28 @@ static void releases_beyond_what_may_wait_are_dropped(void **state)
 	fm_gpu_set_free(s);
 }
 
+static void a_job_longer_than_it_said_goes_on(void **state)
+{
+	struct fm_gpu_set *s = make("edf", 1, false);
+	struct fm_gpu_task task = named("x");
+	unsigned t;
+
+	task.wcet_ns = 2 * TICK;
+	task.deadline_ns = 10 * TICK;
+	task.n_chunks = 3; /* of one tick each */
+	t = add(s, task);
+	assert_int_equal(fm_gpu_set_start(s), 0);
+	assert_int_equal(fm_gpu_release(s, t, 2), 0);
+	pass_ticks(s, 4);
+	assert_int_equal(stats_of(s, t).overruns, 1);
+	pass_ticks(s, 4);
+	assert_int_equal(stats_of(s, t).overruns, 2);
+	assert_int_equal(stats_of(s, t).done, 2);
+	assert_int_equal(stats_of(s, t).device_ns, 6 * TICK);
+	assert_int_equal(stats_of(s, t).missed, 0);
+	fm_gpu_set_free(s);
+}
+
 static int fails_later(struct CUstream_st *stream, unsigned chunk, void *ctx)
 {
 	unsigned *left = ctx;
@@ -651,6 +673,7 @@ int main(void)
 		cmocka_unit_test(a_period_or_a_word_is_of_a_task_of_its_own),
 		cmocka_unit_test(periods_release_in_time),
 		cmocka_unit_test(releases_beyond_what_may_wait_are_dropped),
+		cmocka_unit_test(a_job_longer_than_it_said_goes_on),
 		cmocka_unit_test(a_task_that_cannot_launch_is_off_and_others_live),
 		cmocka_unit_test(a_task_may_fail_with_any_error),
 		cmocka_unit_test(a_chunk_without_work_ends_at_once),
