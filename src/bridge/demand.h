@@ -45,7 +45,8 @@ uint64_t demand_back(const struct memory_row *r, const struct sizes *s, uint64_t
 uint64_t demand_used(struct fm_bridge *b, const struct bdevice *d, uint64_t now);
 /* The same without what is only promised, whether it was claimed meanwhile or not. */
 uint64_t demand_surely_used(const struct fm_bridge *b, const struct bdevice *d, uint64_t now);
-/* It has memory that can be moved. The plan says nothing of the others, so nothing holds them. */
+/* It has memory that can be moved, or that runs from the host and is in use. The plan says nothing
+ * of the others, so nothing holds them. */
 bool demand_moves(const struct fm_bridge_group *g);
 /* It is told to have less than it has, on any device. */
 bool demand_gives(const struct fm_bridge_group *g);

@@ -54,6 +54,8 @@ struct sizes demand_sizes(const struct fm_bridge_group *g, const struct bdevice 
 			sum.all = fm_add_sat(sum.all, s.all);
 			sum.movable = fm_add_sat(sum.movable, s.movable);
 			sum.here = fm_add_sat(sum.here, s.here);
+			sum.mapped = fm_add_sat(sum.mapped, s.mapped);
+			sum.back = fm_add_sat(sum.back, s.back);
 		}
 	return sum;
 }
@@ -89,10 +91,11 @@ uint64_t demand_set_missing(const struct fm_bridge_group *g, uint64_t now)
 
 bool demand_moves(const struct fm_bridge_group *g)
 {
+	struct sizes s = demand_sizes(g, NULL);
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
-	return a.processes && a.trouble < FM_MEM_PINNED_ALL && demand_sizes(g, NULL).movable;
+	return a.processes && a.trouble < FM_MEM_PINNED_ALL && (s.movable || s.back);
 }
 
 bool demand_gives(const struct fm_bridge_group *g)

@@ -13,6 +13,7 @@
 
 /* Nothing tells that there is room for what runs from the host. */
 #define BACK_LOOK     (200 * FM_MS)
+#define USE_LOOK      FM_S                  /* nor that it has come to be in use */
 #define GRAIN         (UINT64_C(128) << 20) /* of a client that does not say it */
 #define EXTENTS_MOST  1024                  /* of a client, */
 #define EXTENTS_LEAST 16                    /* however many there are */
@@ -394,6 +395,7 @@ static void set_capacity(struct fm_bridge *b, struct bdevice *d, struct planner 
 int planner_world(struct fm_bridge *b, struct bdevice *d, bool *tight)
 {
 	struct planner *p = d->planner;
+	uint64_t now = p->w.now;
 	struct fm_bridge_group *g;
 	int rc = 0;
 
@@ -402,6 +404,8 @@ int planner_world(struct fm_bridge *b, struct bdevice *d, bool *tight)
 	p->back_at = FM_NEVER;
 	*tight = false;
 	fm_list_each (g, &b->groups, link) {
+		if (demand_sizes(g, d).mapped)
+			p->back_at = FM_MIN(p->back_at, now + USE_LOOK);
 		if (rc || !demand_moves(g))
 			continue;
 		rc = list_group(p, g, d);
