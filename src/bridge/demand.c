@@ -449,6 +449,7 @@ static void measure(struct user *u, const struct demand *x, uint64_t now)
 /* One that does not come any further makes room for others, and waits again. */
 static uint64_t follow_coming(struct fm_bridge *b, struct fm_bridge_group *g, uint64_t now)
 {
+	uint64_t within = RESTS_WITHIN;
 	struct fm_bridge_away a;
 
 	fm_bridge_group_away(g, &a);
@@ -458,8 +459,10 @@ static uint64_t follow_coming(struct fm_bridge *b, struct fm_bridge_group *g, ui
 		demand_is_in(b, g, g->demand.shares, now);
 		return now;
 	}
-	if (!progresses(&g->demand, a.host, RESTS_WITHIN, now) &&
-		(g->demand.maps || others_wait(b, g)))
+	/* One that finds no room stays for longer each time: at last it runs from the host. */
+	if (a.trouble == FM_MEM_DEVICE_FULL)
+		within <<= g->demand.backs;
+	if (!progresses(&g->demand, a.host, within, now) && (g->demand.maps || others_wait(b, g)))
 		step_back(b, g, now);
 	return now + MOVING_LOOK;
 }

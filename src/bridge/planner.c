@@ -21,6 +21,7 @@
 /* A client that comes in and finds the device full, though by the ledgers there is room, has found
  * memory of somebody whom nobody knows. That may end some time. */
 #define FULL_AFTER  (20 * FM_MS)
+#define FULL_MOST   FM_S /* though others' memory goes out meanwhile */
 #define UNSEEN_MOST (10 * FM_S)
 
 void planner_free(struct bdevice *d)
@@ -369,7 +370,7 @@ static void apply(struct fm_bridge *b, struct bdevice *d, unsigned i)
 		return;
 	}
 	/* What there is no room for whatever goes: the driver has the last word. */
-	if (of->turn && of->missing && !state->missing && !p->unseen) {
+	if (of->turn && of->missing && !state->missing) {
 		demand_bring_in(b, g, true, now);
 		return;
 	}
@@ -387,15 +388,31 @@ static void apply(struct fm_bridge *b, struct bdevice *d, unsigned i)
 
 /* --- a device that is fuller than it seems --- */
 
-static bool is_full(const struct planned_group *of, uint64_t now)
+static bool finds_none_on(const struct fm_bridge_group *g, const struct bdevice *d)
 {
-	const struct demand *x = &of->group->demand;
-	struct fm_bridge_away a;
+	struct member *m;
 
-	if (x->place != PLACE_OUT || now - x->moved_at < FULL_AFTER)
+	fm_list_each (m, &g->members, in_group)
+		for (unsigned i = 0; demand_memory(m) && i < FM_LEDGER_DEVICES; i++)
+			if (demand_memory(m)->row[i].dev == d &&
+				CLAIM(demand_memory(m)->ledger->device[i].trouble) ==
+					FM_MEM_DEVICE_FULL)
+				return true;
+	return false;
+}
+
+/* Memory of it is to come in there, and for a while the driver has had no room for it. */
+static bool is_full(const struct fm_bridge_group *g, const struct bdevice *d, uint64_t now)
+{
+	const struct demand *x = &g->demand;
+	uint64_t since = g->away == FM_MEM_IN ? g->coming_since : x->moved_at;
+
+	if (g->away == FM_MEM_STAY ? x->place != PLACE_OUT && x->place != PLACE_COMING
+				   : g->away != FM_MEM_IN)
 		return false;
-	fm_bridge_group_away(of->group, &a);
-	return a.trouble == FM_MEM_DEVICE_FULL;
+	if (now - since < FULL_MOST)
+		since = FM_MAX(since, d->planner->left_at);
+	return now - since >= FULL_AFTER && finds_none_on(g, d);
 }
 
 /* Of a group: where so much comes in, the rest of the device has to be that much emptier. */
@@ -405,59 +422,51 @@ static uint64_t bytes_in(const struct planner *p, unsigned group, enum fm_where 
 	uint64_t sum = 0;
 
 	for (unsigned k = g->first; k < g->first + g->n; k++)
-		/* What is to be mapped from the host needs no room. */
-		if (p->extent[k].where == where &&
-			(where != FM_ON_HOST || p->extent[k].next != FM_NEVER))
+		if (p->extent[k].where == where)
 			sum += p->extent[k].bytes;
 	return sum;
 }
 
-/* By how much a device is smaller, for that group, than the largest that anybody says: a false
- * capacity is unseen memory, too. */
-static uint64_t boasted(struct fm_bridge *b, const struct bdevice *d, unsigned group)
+/* What is refused does not come: somebody has to make room for it first. What comes in by hand has
+ * no turn, and keeps its claim. */
+static void stays_out(struct planner *p, unsigned group)
 {
-	const struct planner *p = d->planner;
-	const struct planned_group *of = &p->of[group];
-	uint64_t own = 0;
+	const struct fm_mem_group *g = &p->group[group];
 
-	for (unsigned k = of->client; k < of->client + of->clients; k++)
-		own = FM_MAX(own, p->client[k].row->capacity);
-	return fm_sub_sat(memory_capacity(b, d), own);
+	for (unsigned k = g->first; k < g->first + g->n; k++)
+		if (p->extent[k].where == FM_COMING && p->of[group].group->away == FM_MEM_STAY)
+			p->extent[k].where = FM_ON_HOST;
 }
 
-/* What is unseen takes room from groups that can go, and never from the one that comes in. While
- * the driver has no room, it is all that is not there of those that are known. It is never more
- * than that: what is there shows how much room there was. Otherwise memory of groups that are idle
- * would go for it, which nobody needs, and a device that lacks a page would count as full. */
-static void look_for_unseen(struct fm_bridge *b, const struct bdevice *d)
+/* While the driver has no room, what is there is all that there is room for: the rest of the device
+ * has somebody whom nobody knows. That is never more than what is not there, for what is there
+ * shows how much room there was. So a plan that goes by it finds the room with those that are
+ * there, running or not; and what has none, even if all of them go, is not waited for. */
+static void look_for_unseen(const struct bdevice *d)
 {
 	struct planner *p = d->planner;
-	uint64_t stays = 0, there = 0, left;
+	uint64_t there = 0, left;
 
 	if (p->w.now - p->unseen_at >= UNSEEN_MOST)
 		p->unseen = 0;
 	for (unsigned i = 0; i < p->w.groups; i++)
 		there = fm_add_sat(
 			there, fm_add_sat(bytes_in(p, i, FM_ON_DEVICE), bytes_in(p, i, FM_GOING)));
+	if (there < p->there)
+		p->left_at = p->w.now;
+	p->there = there;
 	left = fm_sub_sat(p->w.capacity, there);
 	p->unseen = FM_MIN(p->unseen, left);
 	for (unsigned i = 0; i < p->w.groups; i++) {
-		uint64_t coming = bytes_in(p, i, FM_COMING);
-		bool full = coming && is_full(&p->of[i], p->w.now);
-		uint64_t least = FM_MAX(coming, left);
-		uint64_t unseen = full ? fm_add_sat(least, boasted(b, d, i)) : 0;
-
-		if (unseen > p->unseen) {
-			p->unseen = unseen;
+		if (!bytes_in(p, i, FM_COMING) || !is_full(p->of[i].group, d, p->w.now))
+			continue;
+		if (left > p->unseen) {
+			p->unseen = left;
 			p->unseen_at = p->w.now;
 		}
-		if (coming || p->group[i].running || p->of[i].turn)
-			stays = fm_add_sat(stays, fm_add_sat(coming, bytes_in(p, i, FM_ON_DEVICE)));
-		if (coming || p->of[i].turn)
-			stays = fm_add_sat(stays, bytes_in(p, i, FM_ON_HOST));
+		stays_out(p, i);
 	}
-	left = FM_MAX(fm_sub_sat(p->w.capacity, p->unseen), stays);
-	p->w.capacity = FM_MIN(p->w.capacity, left);
+	p->w.capacity -= p->unseen;
 }
 
 /* --- a plan --- */
@@ -533,7 +542,7 @@ uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now)
 	count_plan(b, p);
 	if (planner_turns(d))
 		return now + LOOK;
-	look_for_unseen(b, d);
+	look_for_unseen(d);
 	if (fm_mem_plan(&p->plan, &p->w))
 		return now + LOOK;
 	planner_note(p);

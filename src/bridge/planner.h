@@ -65,6 +65,9 @@ struct planner {
 	unsigned others, others_then;
 	uint64_t unseen; /* bytes that somebody has whom nobody knows */
 	uint64_t unseen_at;
+	/* Memory on the device at the last plan, and when there last was less than before: who
+	 * finds no room then may find it now. */
+	uint64_t there, left_at;
 
 	/* For people: those that have turns, how many they are, and how many bytes they have more
 	 * than there is room for. */

@@ -857,6 +857,107 @@ static void what_came_in_beside_the_unseen(void **state)
 	end(y);
 }
 
+/* The driver has less than the ledgers say: for somebody whom nobody knows. */
+static void set_driver(struct play *y, uint64_t has)
+{
+	assert_true(full(y) <= has);
+	capacity = has;
+}
+
+/* By fixed priorities p1 comes first; its memory is out, and p0 has all the driver has but `left',
+ * and runs. */
+static struct play *start_beside_the_unseen(uint64_t left, uint64_t set)
+{
+	struct play *y = start(0);
+	struct program *p = y->p;
+
+	assert_int_equal(
+		fm_sched_policy(fm_bridge_sched(y->w.b), "fixed-priority", NULL, 0, y->w.now, NULL),
+		0);
+	add(y, 0, SET, SET);
+	assert_int_equal(give_hint(&y->w, &p[0].c, FM_HINT_PRIORITY, FM_PRIORITY_LOW), 0);
+	play(y, 100 * FM_MS);
+	add(y, 1, set, 0);
+	atomic_store(&row(&p[1])->host, set);
+	assert_int_equal(give_hint(&y->w, &p[1].c, FM_HINT_PRIORITY, FM_PRIORITY_HIGH), 0);
+	set_driver(y, SET + left);
+	return y;
+}
+
+static void end_beside_the_unseen(struct play *y)
+{
+	capacity = 16384 * MIB;
+	end(y);
+}
+
+/* Though by the ledgers there is room, the one that runs goes out for the one that comes first, by
+ * what that lacks; and comes in again when that has ended. */
+static void one_that_runs_beside_the_unseen(void **state)
+{
+	struct play *y = start_beside_the_unseen(2 * CHUNK, 8 * CHUNK);
+	struct program *p = y->p;
+
+	(void)state;
+	play(y, FM_S);
+	assert_int_equal(get(&row(&p[1])->resident), 8 * CHUNK);
+	assert_in_range(p[0].out, 6 * CHUNK, 12 * CHUNK);
+	forget(y);
+	play(y, 25 * FM_S); /* what is unseen is looked for again */
+	assert_int_equal(p[1].ran, 25 * FM_S);
+	assert_int_equal(p[1].in + p[1].out, 0);
+	pauses(y, 1);
+	play(y, 2 * FM_S);
+	forget(y);
+	play(y, FM_S);
+	assert_int_equal(get(&row(&p[0])->resident), SET);
+	assert_true(p[0].ran >= 900 * FM_MS);
+	end_beside_the_unseen(y);
+}
+
+/* It comes, goes and grows while they work: both go on, for the one gives way while it waits. */
+static void the_unseen_comes_and_goes(void **state)
+{
+	struct play *y = start_beside_the_unseen(2 * CHUNK, 8 * CHUNK);
+	uint64_t seed = 5;
+
+	(void)state;
+	for (unsigned i = 0; i < 60; i++) {
+		uint64_t has = SET + (draw(&seed) % 32) * CHUNK;
+
+		set_driver(y, FM_MAX(has, full(y)));
+		forget(y);
+		play(y, 2 * FM_S);
+		assert_true(y->p[!y->p[1].idle].ran >= FM_S);
+		if (i % 4 == 3)
+			pauses(y, 1);
+		if (i % 4 == 1) {
+			y->p[1].idle = false;
+			begin(&y->p[1].c, 0, 1);
+			ring(&y->w, &y->p[1].c);
+		}
+	}
+	end_beside_the_unseen(y);
+}
+
+/* Where nobody can go for it, it is told to come in as far as there is room: its program runs from
+ * the host then, if that is all there is. */
+static void none_goes_for_the_unseen(void **state)
+{
+	struct play *y = start_beside_the_unseen(2 * CHUNK, 8 * CHUNK);
+	struct program *p = y->p;
+
+	(void)state;
+	assert_int_equal(give_hint(&y->w, &p[0].c, FM_HINT_MEMORY_PIN, 1), 0);
+	play(y, FM_S);
+	assert_int_equal(get(&row(&p[1])->resident), 2 * CHUNK);
+	assert_int_equal(atomic_load(&row(&p[1])->wish), FM_MEM_IN);
+	assert_int_equal(p[0].out, 0);
+	forget(y);
+	play(y, FM_S);
+	assert_int_equal(p[0].ran, FM_S);
+	end_beside_the_unseen(y);
+}
+
 /* Nobody is told that the work of a program has ended while it was held: the other has its turns.
  */
 static void one_whose_work_ends_while_it_is_held(void **state)
@@ -1132,6 +1233,9 @@ int main(void)
 		cmocka_unit_test(one_that_starts_early),
 		cmocka_unit_test(one_that_is_idle_goes_first),
 		cmocka_unit_test(what_came_in_beside_the_unseen),
+		cmocka_unit_test(one_that_runs_beside_the_unseen),
+		cmocka_unit_test(the_unseen_comes_and_goes),
+		cmocka_unit_test(none_goes_for_the_unseen),
 		cmocka_unit_test(one_whose_work_ends_while_it_is_held),
 		cmocka_unit_test(one_that_frees_all_goes_on),
 		cmocka_unit_test(one_that_boasts),

@@ -149,6 +149,9 @@
 #define FM_CU_FULL_MOST (10 * FM_S)
 /* [time] The same without a daemon, which alone makes others give their memory up; and at exit. */
 #define FM_CU_FULL_ALONE (2 * FM_S)
+/* [time] Either counts while the driver refuses it at least that often. Larger: time counts in
+ * which others have their turn. */
+#define FM_CU_FULL_GAP FM_S
 /* [time] Memory that runs from the host and is to be registered with another device is waited for:
  * it comes home by the second look for room. In vain: not again before another time, since programs
  * register much at once. */

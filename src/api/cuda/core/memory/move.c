@@ -401,11 +401,15 @@ static int map_beside_that(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
 	const struct fm_cu_driver *cu = m->a->cu;
 	size_t left, total;
+	int rc;
 
 	if (!c->made && cu->mem_info && !cu->mem_info(&left, &total) &&
 		left < fm_cu_chunk_size(c) + kept_free(total))
 		return -ENOMEM;
-	return fm_cu_chunk_map(m->a, c);
+	rc = fm_cu_chunk_map(m->a, c);
+	if (!rc && m->ops.found)
+		m->ops.found(m->ops.cookie);
+	return rc;
 }
 
 /* The memory that it needs may be another process's just now. */

@@ -40,6 +40,8 @@ struct fm_cu_move_ops {
 	uint64_t (*most)(void *cookie);
 	/* What goes out is to run from the host, as far as that has room. NULL: it is not. */
 	bool (*mapped)(void *cookie);
+	/* The device has room for the next chunk that comes in. May be NULL. */
+	void (*found)(void *cookie);
 };
 
 /* Streams and events of its own, in the arena's context, made at first use. NULL: no memory. */

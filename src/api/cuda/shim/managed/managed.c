@@ -83,6 +83,17 @@ void fm_cuda_managed_trouble(enum fm_mem_trouble trouble)
 	fm_cuda_managed_each(note_one, &trouble);
 }
 
+void fm_cuda_managed_trouble_on(
+	struct fm_cuda_managed *m, enum fm_mem_trouble was, enum fm_mem_trouble is)
+{
+	struct fm_client *c = fm_shim_has_client();
+	struct fm_ledger_device *d = c ? fm_account_row(c, m->row) : NULL;
+	uint32_t seen = (uint32_t)was;
+
+	if (d)
+		atomic_compare_exchange_strong(&d->trouble, &seen, (uint32_t)is);
+}
+
 static void forget_one(struct fm_cuda_managed *m, void *unused)
 {
 	struct fm_client *c = fm_shim_has_client();

@@ -76,6 +76,9 @@ void fm_cuda_managed_fork_child(void);
 
 /* Why memory is not where it is wished to be, or not managed: for all devices, or for one. */
 void fm_cuda_managed_trouble(enum fm_mem_trouble trouble);
+/* Of one device, if it was that. */
+void fm_cuda_managed_trouble_on(
+	struct fm_cuda_managed *m, enum fm_mem_trouble was, enum fm_mem_trouble is);
 /* That of a move which nobody wishes any more. */
 void fm_cuda_managed_forget_trouble(void);
 /* Writes to the ledger where the memory is. */

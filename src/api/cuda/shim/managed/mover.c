@@ -44,7 +44,10 @@ static struct {
 	_Atomic bool engine; /* one has come that reaches memory by itself: it comes in */
 	uint64_t excess_at;  /* not before that is it looked at whether there is too much of it */
 	uint64_t trim_at;    /* then the host gets its memory back; 0: it has none of it */
-	uint64_t full_since; /* nothing has come in, for want of room; 0: it has */
+	uint64_t full_for;   /* so long nothing has come in, for want of room, */
+	uint64_t full_at;    /* and it was refused then; 0: it was not */
+	int64_t full_net;    /* bytes that have come in since, less those that went out again */
+	bool is_full[FM_CUDA_MEM_DEVICES]; /* at the last move */
 	uint64_t home_at; /* not before that is there a look for room for what runs from the host */
 	bool homing;      /* it comes to the device */
 	bool had_room;    /* at the last look */
@@ -203,6 +206,32 @@ static void ring(bool at_once)
 	fm_account_bell(fm_shim_has_client());
 }
 
+static void end_full(void)
+{
+	moves.full_for = moves.full_at = 0;
+	moves.full_net = 0;
+}
+
+/* The driver has no room for what is to come in. Time in which nobody asks it does not count. */
+static void note_full(void)
+{
+	uint64_t now = fm_now(), ns = now - moves.full_at;
+
+	if (moves.full_at && ns < FM_CU_FULL_GAP)
+		moves.full_for += ns;
+	moves.full_at = now;
+}
+
+/* More of it is in than when it was first refused. What comes and goes again is not. */
+static void look_at_full(bool out, uint64_t bytes)
+{
+	if (!moves.full_at)
+		return;
+	moves.full_net += out ? -(int64_t)bytes : (int64_t)bytes;
+	if (moves.full_net > 0)
+		end_full();
+}
+
 static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 {
 	struct fm_cuda_managed *m = device;
@@ -214,12 +243,18 @@ static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 		atomic_fetch_add(&d->kept, kept);
 	moves.until = fm_add_sat(fm_now(), FM_CU_ROOM_MOST);
 	moves.early_in = fm_now();
-	moves.full_since = 0;
+	look_at_full(out, bytes + kept);
 	fm_cuda_named_tell(m);
 	fm_cuda_managed_tell(m);
 	FM_TRACE(memory_moved, fm_now(), FM_TRACE_NO_SLOT, 0, out ? bytes + kept : 0,
 		out ? 0 : bytes, d ? atomic_load(&d->resident) : 0);
 	ring(false);
+}
+
+/* The daemon takes a device for full as long as it is said to be. */
+static void found(void *device)
+{
+	fm_cuda_managed_trouble_on(device, FM_MEM_DEVICE_FULL, FM_MEM_FINE);
 }
 
 static struct fm_cu_turnstile *turnstile(struct fm_cuda_managed *m)
@@ -261,7 +296,7 @@ static bool goes_out_mapped(void *device)
 static struct fm_cu_move *move_of(struct fm_cuda_managed *m)
 {
 	const struct fm_cu_move_ops ops = {goes_on, moved, enter, leave, nap, m, share_of,
-		in_use_since, cap_of, goes_out_mapped};
+		in_use_since, cap_of, goes_out_mapped, found};
 
 	if (!moves.move[m->dev])
 		moves.move[m->dev] = fm_cu_move_create(atomic_load(&m->arena), &ops);
@@ -345,6 +380,7 @@ static void move_one(struct fm_cuda_managed *m, void *arg)
 		return;
 	move = move_of(m);
 	rc = move ? g->move(m, move) : -ENOMEM;
+	moves.is_full[m->dev] = rc == (g->move == move_out ? -ENOSPC : -ENOMEM);
 	g->rc = g->rc ? g->rc : rc;
 	fm_cuda_managed_tell(m);
 	fm_cuda_named_tell(m);
@@ -442,13 +478,10 @@ static uint64_t patience(struct fm_client *c)
  * the host. */
 static bool runs_from_host(struct fm_client *c)
 {
-	uint64_t now = fm_now();
-
 	if (wanted_out(c) || atomic_load(&moves.stop) || atomic_load(&moves.engine))
 		return false;
-	if (!moves.full_since)
-		moves.full_since = now;
-	return now - moves.full_since >= patience(c) && (fm_rest_is_over(c) || is_missed(c));
+	note_full();
+	return moves.full_for >= patience(c) && (fm_rest_is_over(c) || is_missed(c));
 }
 
 /* What does not come in since the context has died is given up, so that the program sees the
@@ -530,6 +563,21 @@ static void begin_early(struct fm_client *c)
 		end_early(c);
 }
 
+static void set_one_fine(struct fm_cuda_managed *m, void *unused)
+{
+	(void)unused;
+	if (!moves.is_full[m->dev])
+		fm_cuda_managed_trouble_on(m, FM_MEM_DEVICE_FULL, FM_MEM_FINE);
+}
+
+/* A device is full for itself. */
+static void set_trouble(enum fm_mem_trouble trouble)
+{
+	fm_cuda_managed_trouble(trouble);
+	if (trouble == FM_MEM_DEVICE_FULL)
+		fm_cuda_managed_each(set_one_fine, NULL);
+}
+
 static void settle(struct fm_cuda_managed *m, void *unused)
 {
 	(void)unused;
@@ -551,7 +599,8 @@ static uint64_t goes_on_again(struct fm_client *c)
 	atomic_store(&moves.expected, false);
 	now = fm_now();
 	FM_TRACE(memory_goes_on, now, FM_TRACE_NO_SLOT, 0, now - moves.rests_since, 0, 0);
-	moves.refused = moves.full_since = 0;
+	moves.refused = 0;
+	end_full();
 	moves.trim_at = now + FM_CU_HOST_KEPT;
 	if (atomic_exchange(&moves.engine, false))
 		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
@@ -582,7 +631,7 @@ static uint64_t come_in(struct fm_client *c)
 		return goes_on_again(c);
 	if (atomic_load(&moves.stop) || wanted_out(c))
 		return rc == -EIO ? FM_CU_OUT_LOOK : 0;
-	fm_cuda_managed_trouble(rc == -EIO ? FM_MEM_DRIVER : FM_MEM_DEVICE_FULL);
+	set_trouble(rc == -EIO ? FM_MEM_DRIVER : FM_MEM_DEVICE_FULL);
 	return rc == -ENOMEM ? 0 : FM_CU_OUT_LOOK;
 }
 
@@ -663,7 +712,8 @@ static uint64_t go_out(struct fm_client *c)
 	bool first = !atomic_load(&moves.resting);
 	int rc;
 
-	moves.full_since = 0;
+	if (!is_missed(c)) /* nothing waits for it */
+		end_full();
 	if (moves.gave_up && first)
 		return FM_NEVER;
 	if (first && fm_cuda_managed_engines()) {
@@ -687,9 +737,11 @@ static uint64_t go_out(struct fm_client *c)
 		look_for_misses();
 	if (rc == -ECANCELED) /* or the context does not let it in */
 		return goes_out(NULL) ? stay_out(c) : 0;
+	if (rc == -ENOSPC)
+		note_full();
 	moves.full = rc != -ENOSPC;
 	moves.gave_up = rc == -EIO;
-	fm_cuda_managed_trouble(trouble_of(rc));
+	set_trouble(trouble_of(rc));
 	ring(true);
 	return moves.gave_up ? come_in(c) : moves.full ? FM_CU_OUT_LOOK : FM_CU_ROOM_LOOK;
 }
@@ -985,7 +1037,8 @@ void fm_cuda_mover_fork_child(void)
 		moves.move[i] = NULL;
 	moves.gave_up = moves.full = moves.missed = moves.homing = moves.had_room = false;
 	moves.early = moves.before = false;
-	moves.full_since = moves.refused = moves.trim_at = moves.home_at = moves.excess_at = 0;
+	end_full();
+	moves.refused = moves.trim_at = moves.home_at = moves.excess_at = 0;
 	moves.restless = 0;
 	atomic_store(&moves.engine, false);
 	atomic_store(&moves.expected, false);
