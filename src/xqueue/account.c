@@ -427,6 +427,8 @@ int fm_account_room(struct fm_client *c, int dev, uint64_t bytes, uint64_t *unti
 	bool room = false;
 	FM_NO_CANCEL;
 
+	if (!bytes) /* a daemon would take that for no request, and answer nothing */
+		return -ENOMEM;
 	if (*until) /* others may say at once that there is room, and the driver that there is none
 		     */
 		nap(FM_ACCOUNT_LOOK_MOST);

@@ -411,6 +411,20 @@ static void a_child_may_have_a_ledger_of_its_own(void **state)
 }
 #endif
 
+/* For no bytes nobody would answer. */
+static void room_for_nothing_is_not_waited_for(void **state)
+{
+	struct fm_client *c;
+	uint64_t until = 0;
+	int dev;
+
+	daemon_.limit = GIB;
+	c = client();
+	dev = device(c);
+	assert_int_equal(fm_account_room(c, dev, 0, &until), -ENOMEM);
+	assert_true(!until && !atomic_load(&fm_account_row(c, dev)->lacking));
+}
+
 #define THREADS 8
 #define ROUNDS  2000
 
@@ -499,6 +513,7 @@ int main(int argc, char **argv)
 #ifndef NO_THREADS_AFTER_FORK
 		cmocka_unit_test(a_child_may_have_a_ledger_of_its_own),
 #endif
+		cmocka_unit_test(room_for_nothing_is_not_waited_for),
 		cmocka_unit_test(threads_race_for_the_last_bytes),
 		cmocka_unit_test(a_wish_that_comes_before_it_sleeps_is_seen),
 	};

@@ -25,9 +25,10 @@
 #define FM_CUDA_MEM_MOST    ((uint64_t)INT64_MAX) /* no driver gives more */
 #define FM_CUDA_MEM_DEVICES 64
 
+/* What is too much for a number stays too much. */
 static inline uint64_t fm_cuda_mem_round(uint64_t n, uint64_t to)
 {
-	return (n + to - 1) / to * to;
+	return n > UINT64_MAX - to ? UINT64_MAX / to * to : (n + to - 1) / to * to;
 }
 
 /* Where the calling thread allocates. */
