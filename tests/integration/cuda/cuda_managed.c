@@ -12,6 +12,8 @@
  *                $CUDA_HANDLE; import 0: one more block, of the memory that is named there
  *   trim 0       the device's pool gives back what nobody uses
  *   free N       block N; free -1: twice the first, and in its middle: both must be refused
+ *   odd 0        sizes that cannot be, and ends of blocks that are none, must be refused as the
+ *                driver does, and change nothing; the first block ends in another context
  *   fill SEED    all blocks, by copies and kernels
  *   check SEED   all blocks hold that
  *   ask 0        what the driver says of the blocks must be what it says of its own memory
@@ -19,6 +21,9 @@
  *   waits KIND   behind some kernels, a copy that waits for them: to memory that the driver does
  * not know, 0: of two dimensions, 1: of three; from there, 2: in a batch, 3: a large one.
  *                "launched" when the kernels are. All blocks hold what fill 1 has put there
+ *   inside KIND  behind some kernels, a call for which the driver waits: a block is freed, 0; code
+ *                is loaded, 1, and unloaded, 2; a function is launched for the first time, 3; the
+ *                stack of threads grows, 4. "launched" when the kernels are
  *   words 0      a stream waits for a word of the first block
  *   give N       a handle of block N for other processes goes into the file $CUDA_HANDLE. Answers
  *                "refused" if there is none
@@ -298,6 +303,52 @@ static void do_free(struct job *j, int n)
 	mine.size[0] = mine.size[mine.n];
 }
 
+static void gives(const char *what, fm_cu_result rc, fm_cu_result want)
+{
+	if (rc != want)
+		die("%s: %d, and not %d", what, rc, want);
+}
+
+static void odd_sizes(struct job *j)
+{
+	const size_t none[] = {(size_t)1 << 63, SIZE_MAX, SIZE_MAX - 4096};
+	CUdeviceptr d = 77;
+	size_t pitch = 78;
+
+	gives("no bytes", cu.cuMemAlloc_v2(&d, 0), FM_CU_ERROR_INVALID_VALUE);
+	gives("no place", cu.cuMemAlloc_v2(NULL, 4096), FM_CU_ERROR_INVALID_VALUE);
+	gives("no rows", cu.cuMemAllocPitch_v2(&d, &pitch, 1000, 0, 4), FM_CU_ERROR_INVALID_VALUE);
+	for (unsigned i = 0; i < FM_ARRAY_LEN(none); i++) {
+		gives("too many bytes", cu.cuMemAlloc_v2(&d, none[i]), CU_OUT_OF_MEMORY);
+		gives("too many of a pool", cu.cuMemAllocAsync(&d, none[i], j->s),
+			CU_OUT_OF_MEMORY);
+	}
+	if (d != 77 || pitch != 78)
+		die("what was refused has an address");
+}
+
+static void do_odd(struct job *j, int n)
+{
+	CUcontext second;
+
+	(void)n;
+	odd_sizes(j);
+	gives("nothing is freed", cu.cuMemFree_v2(0), FM_CU_SUCCESS);
+	gives("an address of nobody", cu.cuMemFree_v2(77), FM_CU_ERROR_INVALID_VALUE);
+	gives("the middle of a block", cu.cuMemFree_v2(mine.at[0] + 4096),
+		FM_CU_ERROR_INVALID_VALUE);
+	gives("its last byte", cu.cuMemFree_v2(mine.at[0] + mine.size[0] - 1),
+		FM_CU_ERROR_INVALID_VALUE);
+	CU(cuCtxCreate_v2(&second, 0, j->c.dev));
+	gives("from another context", cu.cuMemFree_v2(mine.at[0]), FM_CU_SUCCESS);
+	gives("twice, from there", cu.cuMemFree_v2(mine.at[0]), FM_CU_ERROR_INVALID_VALUE);
+	CU(cuCtxDestroy_v2(second));
+	CU(cuCtxSetCurrent(j->c.ctx));
+	gives("twice", cu.cuMemFree_v2(mine.at[0]), FM_CU_ERROR_INVALID_VALUE);
+	mine.at[0] = mine.at[--mine.n];
+	mine.size[0] = mine.size[mine.n];
+}
+
 static size_t next(const struct job *j, size_t at, size_t size)
 {
 	(void)j;
@@ -435,6 +486,33 @@ static void do_waits(struct job *j, int kind)
 		copy_down(j, kind == 0);
 	else
 		copy_up(j, kind == 2);
+}
+
+/* The kernels are in front of what waits for them. */
+static void do_inside(struct job *j, int kind)
+{
+	uint64_t ns = 1000;
+	CUmodule module;
+	CUfunction f;
+
+	CU(cuModuleLoadData(&module, cuda_ptx));
+	CU(cuModuleGetFunction(&f, module, "spin"));
+	for (int i = 0; i < 20; i++)
+		spin(&j->c, j->s, j->x, 20000000);
+	puts("launched");
+	if (kind == 0) {
+		do_free(j, mine.n - 1);
+	} else if (kind == 1) {
+		CUmodule more;
+
+		CU(cuModuleLoadData(&more, cuda_ptx));
+		CU(cuModuleUnload(more));
+	} else if (kind == 3) {
+		launch(f, 1, 1, j->s, (void *[]){&j->x, &ns});
+	} else if (kind == 4) {
+		CU(cuCtxSetLimit(0, 4096));
+	}
+	CU(cuModuleUnload(module));
 }
 
 static void do_words(struct job *j, int n)
@@ -1010,11 +1088,13 @@ int main(int argc, char **argv)
 		{"import", do_import},
 		{"trim", do_trim},
 		{"free", do_free},
+		{"odd", do_odd},
 		{"fill", do_fill},
 		{"check", do_check},
 		{"ask", do_ask},
 		{"hang", do_hang},
 		{"waits", do_waits},
+		{"inside", do_inside},
 		{"words", do_words},
 		{"retain", do_retain},
 		{"give", do_give},

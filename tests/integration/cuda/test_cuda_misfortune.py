@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that may move, on the fake driver: what programs do that they should not, and what befalls them while it moves."""
+import os
+import signal
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+from harness import SANITIZE, Skip, check, eventually, main, program, seldom_sanitized
+from managed import MIB, Managed, back, memory, out, start, world
+
+
+def odd_sizes_and_ends(stack):
+    """Refused as natively, also while nothing of the program is managed; what is left goes out and comes back."""
+    native = subprocess.run([program("cuda_managed")], input="alloc 4\nodd 0\nalloc 3\nfill 1\ncheck 1\n", text=True,
+                            env=world(stack, start=False).env, capture_output=True, check=False)
+    check(native.returncode == 0, f"natively: {native.stderr}")
+    for option in (None, "--memory"):
+        fermata = world(stack)
+        p = start(fermata, memory=option)
+        p.do("alloc 4", "alloc 130", "fill 1", "odd 0", "alloc 3", "fill 2", "check 2")
+        if option:
+            check(memory(fermata, p)["movable_bytes"] >= 133 * MIB, memory(fermata, p))
+            out(fermata, p)
+            back(fermata, p)
+        p.do("check 2")
+        p.ends()
+
+
+def threads_inside_the_driver(stack):
+    """One frees memory, loads code or unloads some when the move begins, behind work that stands at a gate."""
+    fermata = world(stack, FAKE_CUDA_LOCK=1)
+    p = start(fermata)
+    p.do("alloc 5", "alloc 20", "fill 1", "check 1")
+    for kind in range(3):
+        mark = p.mark()
+        p.tell(f"inside {kind}")
+        p.line("launched", after=mark)
+        out(fermata, p)
+        check(memory(fermata, p)["host_bytes"] >= 5 * MIB, memory(fermata, p))
+        back(fermata, p)
+        p.line("inside", after=mark)
+        p.do("check 1")
+    p.ends()
+
+
+def freed_while_it_moves(stack):
+    """The call waits until the memory is back, on the way out and on the way in; the rest is what it was."""
+    fermata = world(stack, FAKE_CUDA_COPY="0.2:0.2:0.2")
+    p = start(fermata)
+    p.do("alloc 12", "alloc 13", "alloc 14", "alloc 15", "fill 1", "check 1")
+    fermata.cli("suspend", "--out", str(p.pid))
+    eventually("some of it is out", lambda: memory(fermata, p)["host_bytes"])
+    mark = p.mark()
+    p.tell("free 3")
+    out(fermata, p)
+    back(fermata, p)
+    p.line("free", after=mark)
+    p.do("check 1")
+    out(fermata, p)
+    fermata.cli("resume", str(p.pid))
+    p.do("free 2", "check 1", "alloc 9", "fill 2", "check 2")
+    p.ends()
+
+
+def stopped_while_it_moves(stack):
+    """By a signal, with a part of its memory out: who needs the room is refused, or gets what is free, and both go on."""
+    fermata = world(stack, capacity="100M", FAKE_CUDA_COPY="0.1:0.1:0.1")
+    p = start(fermata)
+    p.do(*["alloc 12"] * 5, "fill 1")
+    fermata.cli("suspend", "--out", str(p.pid))
+    eventually("some of it is out", lambda: memory(fermata, p)["host_bytes"] > 0)
+    p.p.send_signal(signal.SIGSTOP)
+    other = start(fermata)
+    other.do("alloc 90")
+    check("no memory" in other.lines, "it got more than there was")
+    other.do("alloc 10")  # the fake device's engines stand, too, so nothing is copied
+    p.p.send_signal(signal.SIGCONT)
+    other.do("fill 2", "check 2")
+    out(fermata, p)
+    back(fermata, p)
+    p.do("check 1")
+    other.do("check 2")
+    other.ends()
+    p.ends()
+
+
+def a_kernel_that_does_not_end(stack):
+    """Others need its room: `why` says that it did not go out, and for what reason."""
+    fermata = world(stack, capacity="100M")
+    p = start(fermata)
+    p.do("alloc 60", "fill 1")
+    p.tell("hang 600000")
+    p.line("hangs")
+    other = start(fermata)
+    other.tell("alloc 60")
+    eventually("it is said", lambda: "its work does not end" in fermata.cli("why", str(p.pid)).stdout)
+    other.line("no memory")
+    other.do("alloc 20", "fill 2", "check 2")
+    p.kill()
+    other.do("alloc 60", "fill 3", "check 3")
+    other.ends()
+
+
+def where_memory_is_not_managed(stack):
+    """Under MPS programs run as always, and nothing of them goes out."""
+    fermata = world(stack, FAKE_CUDA_MPS=1)
+    p = start(fermata)
+    p.do("alloc 5", "fill 1", "check 1")
+    r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+    check(r.returncode == 1 and "fermata doctor" in r.stderr, r.stderr)
+    check(not memory(fermata, p)["movable_bytes"], memory(fermata, p))
+    p.do("fill 2", "check 2")
+    p.ends()
+
+
+def a_part_of_a_device(stack):
+    """Memory of a part (MIG) goes out and comes back as that of a device does."""
+    fermata = world(stack, FAKE_CUDA_MIG=1)
+    p = start(fermata)
+    p.do("alloc 5", "alloc 20", "fill 1")
+    out(fermata, p)
+    check(not memory(fermata, p)["resident_bytes"] and memory(fermata, p)["host_bytes"] >= 20 * MIB, memory(fermata, p))
+    back(fermata, p)
+    p.do("check 1")
+    p.ends()
+
+
+def few_addresses(stack):
+    """A limit of addresses leaves none to reserve: the program has the driver's memory."""
+    if SANITIZE:
+        raise Skip("a sanitizer needs all addresses")
+    fermata = world(stack)
+    argv = ["sh", "-c", 'ulimit -v 15000000 && exec "$0"', program("cuda_managed")]
+    p = fermata.program(argv, "--memory", cls=Managed)
+    p.line("ready")
+    p.do("alloc 5", "fill 1", "check 1")
+    fermata.knows(p.pid)
+    check(not memory(fermata, p)["movable_bytes"], memory(fermata, p))
+    p.do("alloc 7", "fill 2", "check 2")
+    p.ends()
+
+
+main(odd_sizes_and_ends, threads_inside_the_driver, freed_while_it_moves, stopped_while_it_moves,
+     *seldom_sanitized(a_kernel_that_does_not_end), where_memory_is_not_managed, a_part_of_a_device, few_addresses)
