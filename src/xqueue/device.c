@@ -213,6 +213,15 @@ void fm_xq_device_stands(struct fm_xq *q, uint64_t now)
 		count_one(q, now);
 }
 
+void fm_xq_device_stopped(struct fm_xq *q, uint64_t now)
+{
+	if (!q->device_gates || q->closing || !fm_xq_is_stopped(q) || fm_xq_is_unfenced(q))
+		return;
+	/* The device says so only when it is past the last gate. */
+	if (fm_slot_progress(q->slot) < atomic_load(&q->slot->begun))
+		fm_xq_device_stands(q, now);
+}
+
 void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now)
 {
 	struct fm_gate_words w = words(q);
@@ -461,6 +470,7 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 	bool open = fm_xq_may_run(q);
 
 	note_progress(q, now);
+	fm_xq_device_stopped(q, now);
 	if (open && fm_slot_pending(q->slot))
 		goes_on_working(q, now);
 	if (!strays(q) && (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q)))) {

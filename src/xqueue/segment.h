@@ -316,6 +316,10 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
 /* Behind a gate for a call that launches nothing: an idle queue whose gate is closed would stand
  * there without work, and nothing would open the gate. So one command counts as behind it. */
 void fm_xq_device_stands(struct fm_xq *q, uint64_t now);
+/* The same for a queue that was told to stop in the middle of a command, and has a gate behind it:
+ * the driver may have said since that all of its work is over. Such a queue stays stopped until its
+ * gate has opened. */
+void fm_xq_device_stopped(struct fm_xq *q, uint64_t now);
 /* Can a command of a kind not seen before be timed, with a gate in front of it? */
 bool fm_xq_device_curious(struct fm_xq *q);
 /* A segment would end in front of this command. True: the segment goes on instead. */

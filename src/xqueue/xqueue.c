@@ -175,6 +175,7 @@ void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since)
 			XQ_TRACE(segment_done, now, q, 0, n, took);
 		fm_xq_learn(q, key, n, took, took_how(q, took, since ? now - since : 0));
 	}
+	fm_xq_device_stopped(q, now);
 	fm_xq_leave(q);
 }
 

@@ -10,6 +10,7 @@
 static _Atomic bool refuses;
 static _Atomic unsigned told, restored;
 static struct fm_xq *put_in;
+static _Atomic bool unsaid;      /* the device does not say what is finished in front of a gate */
 static _Atomic bool for_nothing; /* the queue was to stand somewhere, and had no work then */
 
 static int interrupt(void *hwq)
@@ -44,11 +45,16 @@ static int gate(void *hwq, const struct fm_gate_words *words, uint64_t finished,
 
 static int write_fence(void *hwq, const struct fm_gate_words *words, uint64_t finished)
 {
+	static _Atomic uint64_t elsewhere;
+	struct fm_gate_words gate_words = *words;
+
+	if (unsaid)
+		gate_words.progress = &elsewhere;
 	/* What a wait of the program's has finished since the agent looked is counted at the next
 	 * try. */
 	for_nothing |= !refuses && model.unfenced && !fm_slot_pending(put_in->slot);
 	return refuses ? -EAGAIN
-		       : put(fm_simq_word_ops.device_gate.write_fence(hwq, words, finished));
+		       : put(fm_simq_word_ops.device_gate.write_fence(hwq, &gate_words, finished));
 }
 
 /* It has work, is told to stop, and nobody gets to put a gate behind that. */
@@ -172,6 +178,55 @@ static void test_it_has_work_at_any_gate(void **state)
 	over(q);
 }
 
+/* As a device that stands at its gate and has left out commands in front of it, which it does not
+ * say. */
+static void stands_with_its_gate(struct fm_xq *q)
+{
+	unsaid = true;
+	refuses = false;
+	fm_client_wake(q->client);
+	eventually(!model.unfenced);
+	refuses = true;
+	unsaid = false;
+	assert_true(fm_slot_pending(q->slot));
+}
+
+static void goes_on(struct fm_xq *q)
+{
+	refuses = false;
+	over(q);
+}
+
+/* A wait of the program's ends between the agent's look, when there was work in front of the gate,
+ * and that gate. */
+static void test_it_has_work_when_a_wait_ends_late(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	stands_with_its_gate(q);
+	fm_xq_synced(q, fm_xq_mark(q));
+	assert_int_equal(atomic_load(&q->slot->begun), 4);
+	assert_int_equal(fm_slot_pending(q->slot), 1);
+	goes_on(q);
+}
+
+/* It was stopped for another reason than its gate, which closes before it has gone on. */
+static void test_it_has_work_when_its_gate_closes_late(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	atomic_fetch_or(&q->held_by, FM_XQ_BY_REST);
+	set_gate(q, FM_GATE_OPEN);
+	stands_with_its_gate(q);
+	fm_xq_synced(q, fm_xq_mark(q));
+	assert_int_equal(fm_slot_pending(q->slot), 0);
+	atomic_store(&q->slot->gate, FM_GATE_CLOSED);
+	atomic_fetch_and(&q->held_by, (uint8_t)~FM_XQ_BY_REST);
+	fm_client_wake(q->client);
+	eventually(fm_slot_pending(q->slot));
+	goes_on(q);
+}
+
 /* Nor is it given back, whatever has finished: what it has left out would be lost. */
 static void test_it_goes_on_before_it_is_gone(void **state)
 {
@@ -260,6 +315,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_it_has_work_where_it_stands),
 	cmocka_unit_test(test_it_has_work_behind_its_last_gate),
 	cmocka_unit_test(test_it_has_work_at_any_gate),
+	cmocka_unit_test(test_it_has_work_when_a_wait_ends_late),
+	cmocka_unit_test(test_it_has_work_when_its_gate_closes_late),
 	cmocka_unit_test(test_it_goes_on_before_it_is_gone),
 	cmocka_unit_test(test_covered_while_it_is_idle),
 	cmocka_unit_test(test_waits_while_it_is_idle),
