@@ -48,8 +48,10 @@ static uint64_t await_calls(struct fm_xq *q, uint64_t now)
 {
 	struct fm_xq_cold *x = q->cold;
 
-	if (!q->closing || !is_in_call(q))
+	if (!q->closing || !is_in_call(q)) {
+		x->calls_since = 0;
 		return FM_NEVER;
+	}
 	if (!x->calls_since || !fm_xq_may_run(q))
 		x->calls_since = now;
 	if (now - x->calls_since <= FM_XQ_GIVE_UP)

@@ -115,7 +115,7 @@ struct fm_xq_cold {
 	bool yields_blocked;  /* since a call of ours is in the way */
 	uint64_t yields_since, patience;
 	uint64_t still_seen, still_since, still_progress, still_done; /* it has not moved since */
-	uint64_t calls_since; /* closed, and calls are still under way; 0: not seen yet */
+	uint64_t calls_since; /* closed, and in calls ever since; 0: in none when last seen */
 	uint64_t shut_out_at; /* the agent's: since when it could not take the lock; 0: it could */
 	uint64_t inner_ns;    /* device gates: estimated time since the last gate in a graph */
 	uint64_t inner_graph; /* that graph */

@@ -105,6 +105,38 @@ static void test_call_that_never_ends(void **state)
 	stop_device();
 }
 
+/* Nor does the time of a call that has ended count for the next one: a queue whose device has not
+ * finished stays in between. */
+static void test_calls_one_after_the_other(void **state)
+{
+	struct fm_xq *q;
+	uint64_t since;
+	unsigned seen;
+
+	peer.looks = count_look;
+	start_device(2);
+	q = new_queue(false, 0);
+	pause_device();
+	launch(q, 0);
+	fm_xq_use(q);
+	fm_xq_close(q);
+	assert_stays(q);
+	pthread_mutex_lock(&q->cold->lock);
+	since = q->cold->calls_since;
+	fm_xq_leave(q);
+	assert_true(since);
+	fm_xq_used(q);
+	seen = looks;
+	eventually((fm_client_wake(q->client), looks > seen + 2));
+	pthread_mutex_lock(&q->cold->lock);
+	since = q->cold->calls_since;
+	fm_xq_leave(q);
+	assert_int_equal(since, 0);
+	w.pause = false;
+	eventually(peer.queues_gone == 1);
+	stop_device();
+}
+
 /* But a caller that is held back is no such thread. */
 static void test_call_that_is_held(void **state)
 {
@@ -155,6 +187,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_launch_that_has_waited),
 	cmocka_unit_test(test_wait),
 	cmocka_unit_test(test_call_that_never_ends),
+	cmocka_unit_test(test_calls_one_after_the_other),
 	cmocka_unit_test(test_call_that_is_held),
 	cmocka_unit_test(test_closed_while_it_begins),
 };
