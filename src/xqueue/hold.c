@@ -167,6 +167,26 @@ void fm_xq_await_gates(struct fm_xq *q)
 	}
 }
 
+/* A queue without work never gets its gate opened, so it counts as free. */
+static bool is_unheld(struct fm_xq *q)
+{
+	return fm_xq_free(q) || !fm_slot_pending(q->slot);
+}
+
+void fm_xq_await_over(struct fm_xq *q, uint64_t most, bool (*over)(void *hwq))
+{
+	uint64_t now = fm_now(), still = 0, before;
+
+	while (!over(q->hwq) && still < most && !atomic_load(&q->client->dead)) {
+		bool was_free = is_unheld(q);
+
+		fm_turn_wait(q, atomic_load(&q->cold->turn), now + FM_XQ_AWAIT_OVER_LOOK);
+		before = now;
+		now = fm_now();
+		still += was_free && is_unheld(q) ? now - before : 0;
+	}
+}
+
 /* Bounded in the same way, by less. Here only the time counts in which the queue may run: if the
  * caller went into the driver while work comes to a closed gate, it would stay there. */
 void fm_xq_await_end(struct fm_xq *q)

@@ -83,6 +83,9 @@
 /* [time] Likewise for a call that may wait in the driver. Larger: such a call returns later when
  * the program itself has to do something first. */
 #define FM_XQ_AWAIT_END_MOST (100 * FM_MS)
+/* [time] Between looks of a call that waits until a stream is idle. Larger: it returns later, and
+ * asks the driver less often. */
+#define FM_XQ_AWAIT_OVER_LOOK (50 * FM_US)
 
 /* --- gates of this process --- */
 

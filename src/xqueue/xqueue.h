@@ -325,6 +325,10 @@ static inline bool fm_xq_own_suspended(const struct fm_xq *q)
 /* For a command that must not be enqueued behind a closed gate: waits until all gates have opened,
  * so the caller is held while its group may not run. */
 FM_COLD void fm_xq_await_gates(struct fm_xq *q);
+/* For a call that needs more than gates to be past: waits until over(hwq), which may never be,
+ * since what it waits for may wait for this very thread. So the wait is bounded by `most` ns in
+ * which nothing of ours held the queue. */
+FM_COLD void fm_xq_await_over(struct fm_xq *q, uint64_t most, bool (*over)(void *hwq));
 /* For a call that may wait in the driver for all that was launched: waits for its end, so that the
  * call does not, unless that takes long though nothing stops it. */
 FM_COLD void fm_xq_await_end(struct fm_xq *q);

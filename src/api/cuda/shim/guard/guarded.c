@@ -346,23 +346,19 @@ FM_HOT void fm_cuda_way_end(struct fm_cuda_queue *q, enum fm_cuda_call_kind way)
 }
 
 /* Has everything put into the stream finished, including what only orders? */
-static bool is_idle(struct fm_cuda_queue *q)
+static bool is_idle(void *hwq)
 {
-	const struct fm_cu_driver *cu = q->hw.cu;
+	const struct fm_cu_queue *q = hwq;
 
-	return !cu->stream_query || cu->stream_query(q->hw.stream) != FM_CU_ERROR_NOT_READY;
+	return !q->cu->stream_query || q->cu->stream_query(q->stream) != FM_CU_ERROR_NOT_READY;
 }
 
-/* The stream may wait for this very caller. */
 static void await_idle(struct fm_cuda_queue *q)
 {
-	const struct timespec nap = {.tv_nsec = FM_CU_WAIT_LOOK};
-	uint64_t until = fm_now() + FM_CU_COPY_IDLE_MOST;
 	FM_NO_CANCEL;
 
 	fm_cu_inside++;
-	while (!is_idle(q) && fm_now() < until)
-		nanosleep(&nap, NULL);
+	fm_xq_await_over(q->xq, FM_CU_COPY_IDLE_MOST, is_idle);
 	fm_cu_inside--;
 }
 
