@@ -396,6 +396,7 @@ void fk_hw_ended(const struct fk_op *op);
 /* Is about to be launched: waits for the device if that is the first time, or says that what comes
  * later has to wait for it. */
 bool fk_hw_first(const struct fk_launch *l);
+void fk_hw_load(CUfunction f);
 
 /* context.c */
 fm_cu_result fk_ctx_revive(CUcontext ctx);

@@ -269,6 +269,17 @@ static bool waits(const struct fk_launch *l)
 	return how ? !strcmp(how, "wait") : !((l->entry - l->image->entry) & 1);
 }
 
+/* Code that is loaded before its first launch is not loaded at it. */
+void fk_hw_load(CUfunction f)
+{
+	const struct fk_launch l = {.entry = f->entry,
+		.image = fk_module_image(f->module),
+		.variables = fk_module_variables(f->module)};
+
+	if (fk_ctx()->hw && waits(&l) && !seen(&l))
+		fk_wait_device();
+}
+
 bool fk_hw_first(const struct fk_launch *l)
 {
 	if (!fk_ctx()->hw || seen(l))

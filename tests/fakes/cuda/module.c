@@ -468,7 +468,6 @@ fm_cu_result cuModuleGetLoadingMode(int *mode)
 	return FM_CU_SUCCESS;
 }
 
-/* All is loaded at once. */
 fm_cu_result cuFuncIsLoaded(int *loaded, CUfunction f)
 {
 	FK_TRY(enter_function(f));
@@ -479,6 +478,7 @@ fm_cu_result cuFuncIsLoaded(int *loaded, CUfunction f)
 fm_cu_result cuFuncLoad(CUfunction f)
 {
 	FK_TRY(enter_function(f));
+	fk_hw_load(f);
 	return fk_leave(FM_CU_SUCCESS);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams as queues, each with a thread that executes what is in it, in order. */
+#include "capacity.h"
 #include "fake.h"
 #include <stdlib.h>
 #include <string.h>

@@ -21,23 +21,16 @@
  *   waits KIND   behind some kernels, a copy that waits for them: to memory that the driver does
  * not know, 0: of two dimensions, 1: of three; from there, 2: in a batch, 3: a large one.
  *                "launched" when the kernels are. All blocks hold what fill 1 has put there
- *   inside KIND  behind some kernels, a call for which the driver waits: a block is freed, 0; code
- *                is loaded, 1, and unloaded, 2; a function is launched for the first time, 3; the
- *                stack of threads grows, 4. "launched" when the kernels are
- *   words 0      a stream waits for a word of the first block
- *   give N       a handle of block N for other processes goes into the file $CUDA_HANDLE. Answers
- *                "refused" if there is none
- *   take MIB     one more block: the one in the file, of another process. Answers "refused"
- *   drop N       block N, which is such a one, is closed
- *   own 0        a process cannot open its own
- *   table 0      asks for a table of the driver's that nobody knows
- *   spin N       N short kernels
- *   nodes BYTE   a graph that fills the first block, and is launched
- *   graphs BYTE  two such graphs; update 0 makes of the first, as it was instantiated, the
- *                second, which fills with a byte more
- *   wordnode 0   a node of a graph writes a word of the first block
- *   batch SEED   batches of copies to and from the first bytes of all blocks
- *   late SEED    when the process exits, all blocks still hold that; it says "later" then
+ *   first 0      behind some kernels, the first launch of a function. "launched" when the kernels
+ * are words 0      a stream waits for a word of the first block give N       a handle of block N
+ * for other processes goes into the file $CUDA_HANDLE. Answers "refused" if there is none take MIB
+ * one more block: the one in the file, of another process. Answers "refused" drop N       block N,
+ * which is such a one, is closed own 0        a process cannot open its own table 0      asks for a
+ * table of the driver's that nobody knows spin N       N short kernels nodes BYTE   a graph that
+ * fills the first block, and is launched graphs BYTE  two such graphs; update 0 makes of the first,
+ * as it was instantiated, the second, which fills with a byte more wordnode 0   a node of a graph
+ * writes a word of the first block batch SEED   batches of copies to and from the first bytes of
+ * all blocks late SEED    when the process exits, all blocks still hold that; it says "later" then
  *   end 0        ends the context, and begins anew
  *   renew 0      the same, but blocks that the program has mapped stay: they are of no context
  *   leave N      the same, with a context of its own between that has N MiB. In the driver, in
@@ -488,30 +481,21 @@ static void do_waits(struct job *j, int kind)
 		copy_up(j, kind == 2);
 }
 
-/* The kernels are in front of what waits for them. */
-static void do_inside(struct job *j, int kind)
+/* The driver loads its code then, and waits for what is in front. */
+static void do_first(struct job *j, int n)
 {
 	uint64_t ns = 1000;
 	CUmodule module;
 	CUfunction f;
 
+	(void)n;
 	CU(cuModuleLoadData(&module, cuda_ptx));
 	CU(cuModuleGetFunction(&f, module, "spin"));
 	for (int i = 0; i < 20; i++)
 		spin(&j->c, j->s, j->x, 20000000);
 	puts("launched");
-	if (kind == 0) {
-		do_free(j, mine.n - 1);
-	} else if (kind == 1) {
-		CUmodule more;
-
-		CU(cuModuleLoadData(&more, cuda_ptx));
-		CU(cuModuleUnload(more));
-	} else if (kind == 3) {
-		launch(f, 1, 1, j->s, (void *[]){&j->x, &ns});
-	} else if (kind == 4) {
-		CU(cuCtxSetLimit(0, 4096));
-	}
+	launch(f, 1, 1, j->s, (void *[]){&j->x, &ns});
+	CU(cuStreamSynchronize(j->s));
 	CU(cuModuleUnload(module));
 }
 
@@ -1094,7 +1078,7 @@ int main(int argc, char **argv)
 		{"ask", do_ask},
 		{"hang", do_hang},
 		{"waits", do_waits},
-		{"inside", do_inside},
+		{"first", do_first},
 		{"words", do_words},
 		{"retain", do_retain},
 		{"give", do_give},

@@ -28,19 +28,19 @@ def odd_sizes_and_ends(stack):
         p.ends()
 
 
-def threads_inside_the_driver(stack):
-    """One frees memory, loads code or unloads some when the move begins, behind work that stands at a gate."""
-    fermata = world(stack, FAKE_CUDA_LOCK=1)
+def a_first_launch_behind_a_gate(stack):
+    """The driver loads a function's code at its first launch, and waits for all that was launched, with its lock."""
+    fermata = world(stack, FAKE_CUDA_LOCK=1, FAKE_CUDA_NARROW=1, FAKE_CUDA_FIRST="wait")
     p = start(fermata)
     p.do("alloc 5", "alloc 20", "fill 1", "check 1")
-    for kind in range(3):
+    for _ in range(3):
         mark = p.mark()
-        p.tell(f"inside {kind}")
+        p.tell("first 0")
         p.line("launched", after=mark)
         out(fermata, p)
         check(memory(fermata, p)["host_bytes"] >= 5 * MIB, memory(fermata, p))
         back(fermata, p)
-        p.line("inside", after=mark)
+        p.line("first", after=mark)
         p.do("check 1")
     p.ends()
 
@@ -142,5 +142,5 @@ def few_addresses(stack):
     p.ends()
 
 
-main(odd_sizes_and_ends, threads_inside_the_driver, freed_while_it_moves, stopped_while_it_moves,
+main(odd_sizes_and_ends, a_first_launch_behind_a_gate, freed_while_it_moves, stopped_while_it_moves,
      *seldom_sanitized(a_kernel_that_does_not_end), where_memory_is_not_managed, a_part_of_a_device, few_addresses)

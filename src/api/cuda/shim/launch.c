@@ -42,11 +42,14 @@ static FM_COLD bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t 
 }
 
 /* What a launch is, whatever its size: a kernel's function, or the call. */
+static inline bool is_function(enum fm_cuda_id id, const void *what)
+{
+	return what && id != FM_CUDA_cuGraphLaunch && id != FM_CUDA_cuGraphLaunch_ptsz;
+}
+
 static inline uint64_t kind_of(enum fm_cuda_id id, const void *what)
 {
-	return what && id != FM_CUDA_cuGraphLaunch && id != FM_CUDA_cuGraphLaunch_ptsz
-		       ? (uintptr_t)what
-		       : id;
+	return is_function(id, what) ? (uintptr_t)what : id;
 }
 
 /* guards: some queue may have a guard. The order of a queue that has one is held from here on.
@@ -74,7 +77,8 @@ static inline FM_HOT struct launch enter(CUstream given, bool per_thread, uint64
 		}
 	}
 	if (guards)
-		l.way = fm_cuda_guard_enter(l.q, stream, what, kernel, &l.first);
+		l.way = fm_cuda_guard_enter(
+			l.q, stream, what, is_function(id, what), kernel, &l.first);
 	l.mark = fm_xq_mark(l.q->xq);
 	fm_xq_begin(l.q->xq, key, key_waits(key));
 	return l;

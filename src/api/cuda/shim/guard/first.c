@@ -123,6 +123,28 @@ void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc)
 		add(hash(l.ctx, l.what, LOADED));
 }
 
+void fm_cuda_load(const void *function)
+{
+	fm_cu_result (*load)(CUfunction f) =
+		(fm_cu_result(*)(CUfunction))fm_cuda_symbol("cuFuncLoad");
+	fm_cu_result (*function_of)(CUfunction * f, CUkernel k) =
+		(fm_cu_result(*)(CUfunction *, CUkernel))fm_cuda_symbol("cuKernelGetFunction");
+	struct fm_cuda_loading l = {0};
+	CUfunction f = (CUfunction)(uintptr_t)function;
+	fm_cu_result rc = FM_CU_SUCCESS;
+
+	if (!load)
+		return;
+	l = fm_cuda_load_begin(function);
+	fm_cu_inside++;
+	if (l.waits)
+		rc = load(f);
+	if (rc && function_of && !function_of(&f, (CUkernel)(uintptr_t)function))
+		rc = load(f);
+	fm_cu_inside--;
+	fm_cuda_load_end(l, rc);
+}
+
 #define ON_load(symbol, per_thread, name, since, note, params, what)             \
 	fm_cu_result symbol CALL_PARAMS(params)                                  \
 	{                                                                        \

@@ -522,12 +522,23 @@ static FM_HOT enum fm_cuda_call_kind enter_plainly(struct fm_cuda_queue *q, bool
 	return atomic_load_explicit(&fm_cuda_guards, memory_order_relaxed) ? push(q) : FM_CUDA_FREE;
 }
 
+/* Between its gate and the end of what it loads a first launch waits in the driver for all that was
+ * launched, and so for that gate. Where memory is to move meanwhile, the process would not come to
+ * rest as long as the gate is closed. So the code is loaded before. */
+static FM_COLD void load_ahead(const void *function)
+{
+	if (rests() && !atomic_load(&fm_cu_captures) && loads_late())
+		fm_cuda_load(function);
+}
+
 FM_HOT enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
-	const void *what, const struct fm_cuda_kernel *kernel, bool *first)
+	const void *what, bool function, const struct fm_cuda_kernel *kernel, bool *first)
 {
 	enum fm_cuda_call_kind way = FM_CUDA_FREE;
 
 	*first = what && fm_cuda_is_first(q, what, kernel);
+	if (FM_UNLIKELY(*first) && function)
+		load_ahead(what);
 	if (!q->hw.guard) {
 		way = enter_plainly(q, *first);
 		cover_implicit(stream, q);

@@ -132,6 +132,8 @@ struct fm_cuda_loading {
 };
 FM_COLD struct fm_cuda_loading fm_cuda_load_begin(const void *what);
 FM_COLD void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
+/* Loads the code of a function, which may be a CUkernel, if the driver has a call for that. */
+FM_COLD void fm_cuda_load(const void *function);
 #define FM_CUDA_LOADING(what, call)                                         \
 	({                                                                  \
 		struct fm_cuda_loading loading_ = fm_cuda_load_begin(what); \
@@ -144,10 +146,11 @@ FM_COLD void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
 /* --- launches: around fm_xq_begin() and fm_xq_end() --- */
 
 /* Covers what the driver makes the launch wait for; takes the order of a queue that has a guard.
+ * function: `what` is one, and no graph.
  * *first: this is the first launch of `what` (NULL: it loads nothing) and of `kernel`. Then
  * fm_cuda_first_launched() must follow, before fm_cuda_way_end(). */
 enum fm_cuda_call_kind fm_cuda_guard_enter(struct fm_cuda_queue *q, CUstream stream,
-	const void *what, const struct fm_cuda_kernel *kernel, bool *first);
+	const void *what, bool function, const struct fm_cuda_kernel *kernel, bool *first);
 /* The launch is not guarded: places a gate if it needs one, and gives the order back. The second is
  * for all but copies and fills: it is a kernel, or may wait for something, so that a queue that
  * pads must not come to it. */
