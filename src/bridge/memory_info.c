@@ -66,6 +66,12 @@ void planner_note(struct planner *p)
 		}
 		of->next = FM_MIN(of->next, p->turn[k].from);
 	}
+	/* One that pauses may have no turn just now. */
+	for (unsigned i = 0; i < p->w.groups; i++)
+		if (p->group[i].running && p->of[i].next == FM_NEVER) {
+			p->contend++;
+			sum = fm_add_sat(sum, bytes_of(p, i));
+		}
 	p->over = fm_sub_sat(sum, p->w.capacity);
 }
 

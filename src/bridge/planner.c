@@ -530,6 +530,7 @@ uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now)
 		return d->planner->owes - PLAN_BURST;
 	clock_to(d, now);
 	d->tight = false;
+	fm_sched_dev_handover(d->sdev, 0);
 	if (make(b, d))
 		return now + LOOK;
 	p = d->planner;
@@ -546,6 +547,7 @@ uint64_t planner_run(struct fm_bridge *b, struct bdevice *d, uint64_t now)
 	if (fm_mem_plan(&p->plan, &p->w))
 		return now + LOOK;
 	planner_note(p);
+	fm_sched_dev_handover(d->sdev, fm_mem_handover_ns(p->over, p->contend, &p->w.link));
 	set_shares(p);
 	mark_those_that_move(p);
 	for (unsigned i = 0; i < p->w.groups; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Links of several devices behind one bridge. */
+/* Links: of several devices behind one bridge, and what a change of turns costs. */
 #include "mem.h"
 
 void fm_mem_divide(uint64_t rate, const uint64_t *wants, unsigned n, uint64_t *part)
@@ -38,4 +38,11 @@ struct fm_mem_link fm_mem_link_beside(
 	l.out = FM_MIN(l.out, most);
 	l.both = FM_MIN(l.both, most);
 	return l;
+}
+
+uint64_t fm_mem_handover_ns(uint64_t over, unsigned groups, const struct fm_mem_link *link)
+{
+	uint64_t one_way = FM_MIN(link->in, link->out), rate = FM_MIN(one_way, link->both / 2);
+
+	return groups > 1 && over ? fm_mem_ns(over / (groups - 1), rate) : 0;
 }

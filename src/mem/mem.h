@@ -156,6 +156,9 @@ uint64_t fm_mem_ns(uint64_t bytes, uint64_t rate);
 /* link.c: what each gets of a rate that several share: all that it wants, or else as much as all
  * others that want more than that. The sum is at most the rate. */
 void fm_mem_divide(uint64_t rate, const uint64_t *wants, unsigned n, uint64_t *part);
+/* How long memory moves for one change of turns, if so many groups that take them have so many
+ * bytes more than there is room for: the least that has to come in, while as much goes out. */
+uint64_t fm_mem_handover_ns(uint64_t over, unsigned groups, const struct fm_mem_link *link);
 /* The link of a device behind a bridge of that rate (both ways together), while so many other
  * devices behind it copy, too. */
 struct fm_mem_link fm_mem_link_beside(

@@ -173,6 +173,7 @@ struct fm_sched_dev {
 	uint64_t drain;   /* the same on average, with those that were at rest at once */
 	uint64_t drained; /* sum of the stops since the last job that had to wait came */
 	uint64_t swtch;   /* device time lost when it goes to another process */
+	uint64_t moves;   /* so long memory moves for a hand-over; the host says so */
 	uint64_t delay;   /* learnt delay of an entity that comes back; 0: not known */
 	bool silent;      /* the last one did not report when it came to rest: a poll saw it */
 	struct fm_hold hold;

@@ -29,6 +29,11 @@
  * other has come to rest. The switch is the delay without the rest. If jobs are too unlike for
  * that, the switch stays at its initial value, and the delay is rest and switch.
  *
+ * Where not all memory of those that take turns is on the device, some of it moves for each
+ * hand-over, and if turns are too short for the link, the device waits for that. So the time that
+ *it moves is part of the cost: a program that pauses after each of its steps is to have all of its
+ * turn, not a step of it.
+ *
  * All values are integers of fixed size. A sample is one pass over 64 bytes, and so is a threshold.
  */
 #include "core.h"
@@ -38,7 +43,8 @@
 #define SWITCH_LEAST (40 * FM_US)
 #define SWITCH_MOST  FM_MS
 #define URGENT       3
-#define FEW          4 /* pauses needed before they are used */
+#define MOVES_MOST   FM_S /* of what memory adds to it */
+#define FEW          4    /* pauses needed before they are used */
 #define FEW_JOBS     8
 
 /* A sample adds UNIT to its bucket, and every bucket loses a FORGET-th of itself, so the sum stays
@@ -153,13 +159,18 @@ static bool is_urgent(const struct fm_sched_ent *e)
 	return e->pauses.fetches && e->d->s->ops->rank;
 }
 
+static uint64_t moves_of(const struct fm_sched_dev *d)
+{
+	return FM_MIN(d->moves, MOVES_MOST);
+}
+
 static uint64_t handover_of(const struct fm_sched_ent *e)
 {
 	const struct fm_sched_dev *d = e->d;
 
 	if (!is_urgent(e))
-		return 2 * d->swtch;
-	return URGENT * delay_of(d) + d->swtch - FM_MIN(d->drain, delay_of(d));
+		return 2 * d->swtch + moves_of(d);
+	return URGENT * delay_of(d) + d->swtch - FM_MIN(d->drain, delay_of(d)) + moves_of(d);
 }
 
 /* An admitted task's bound has room for FM_LINGER_BOUND and no more. A group on several devices may

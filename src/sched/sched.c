@@ -90,6 +90,11 @@ void fm_sched_linger(struct fm_sched *s, uint64_t ns)
 	s->linger = ns;
 }
 
+void fm_sched_dev_handover(struct fm_sched_dev *d, uint64_t ns)
+{
+	d->moves = ns;
+}
+
 uint64_t fm_sched_get_linger(const struct fm_sched *s)
 {
 	return s->linger;

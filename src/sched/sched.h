@@ -156,6 +156,9 @@ bool fm_sched_fair_by_user(const struct fm_sched *s); /* and the policy in force
 #define FM_LINGER_MOST  (2 * FM_MS)
 #define FM_LINGER_BOUND (100 * FM_US)
 void fm_sched_linger(struct fm_sched *s, uint64_t ns);
+/* What a hand-over of the device costs now, beside the switch: memory that has to move for it.
+ * Default: 0. */
+void fm_sched_dev_handover(struct fm_sched_dev *d, uint64_t ns);
 uint64_t fm_sched_get_linger(const struct fm_sched *s);
 
 /* For a device that takes turns by itself when several entities have work: an entity that drains

@@ -211,6 +211,28 @@ static uint64_t host_left(const struct memory *mem)
 	return fm_sub_sat(mem->d->plan->host, used);
 }
 
+/* For what a change of turns costs (linger.c): by how much those that take turns have more memory
+ * than there is room for. One that pauses takes them, too. */
+static void set_handover(struct memory *mem)
+{
+	uint64_t sum = 0;
+	unsigned groups = 0;
+
+	for (unsigned i = 0; i < mem->ents; i++)
+		mem->ent[i].takes_turns = mem->group[i].running;
+	for (unsigned k = 0; k < mem->w.turns; k++)
+		mem->ent[mem->turn[k].group].takes_turns = true;
+	for (unsigned i = 0; i < mem->ents; i++) {
+		const struct ent_memory *em = &mem->ent[i];
+
+		groups += em->takes_turns;
+		for (unsigned k = em->first; em->takes_turns && k < em->first + em->n; k++)
+			sum = fm_add_sat(sum, mem->extent[k].bytes);
+	}
+	fm_sched_dev_handover(mem->d->sdev,
+		fm_mem_handover_ns(fm_sub_sat(sum, mem->w.capacity), groups, &mem->w.link));
+}
+
 static void plan(struct memory *mem)
 {
 	struct machine *m = mem->d->m;
@@ -227,6 +249,7 @@ static void plan(struct memory *mem)
 		mem->w.link = fm_mem_link_beside(
 			&mem->w.link, memory_bridge_rate(mem), memory_others_copy(mem));
 	set_turns(mem);
+	set_handover(mem);
 	rc = fm_mem_plan(&mem->plan, &mem->w);
 	if (rc) {
 		m->rc = rc;

@@ -22,6 +22,7 @@ struct ent_memory {
 	unsigned first, n, set, dirty; /* and its extents; those that it uses, and writes */
 	bool there, held;
 	bool chosen;          /* it is its turn */
+	bool takes_turns;     /* now or later, by the forecast */
 	uint64_t held_to;     /* when the core lets it go */
 	uint64_t deadline;    /* in its turn: when it runs whatever is missing; or FM_NEVER */
 	uint64_t waits_from;  /* in its turn, if it has a deadline */

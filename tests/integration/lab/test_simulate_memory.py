@@ -36,6 +36,23 @@ commands = 1 x 3ms
 """
 
 
+NETS = """[workload]
+policy = round-robin slice=125ms
+duration = 40s
+warmup = 10s
+[memory]
+policy = jit
+overtime = no
+[device gpu]
+memory = 16G
+link-in = 53GB
+link-out = 53GB
+link-both = 84GB
+flip = 900us
+switch = 160us
+"""
+
+
 class SimulateMemory(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory()
@@ -171,6 +188,19 @@ class SimulateMemory(unittest.TestCase):
         self.assertLess(urgent["response"]["p99_ns"], 11e6)
         self.assertGreater(swapped["response"]["p99_ns"], 2 * urgent["response"]["p99_ns"])
         self.assertGreater(training["memory"]["to_memory_ppm"], 5 * starved["memory"]["to_memory_ppm"])
+
+    def test_a_pause_ends_no_turn(self):
+        """Programs that wait for the device after each step keep it for the rest of their turn: otherwise their turns would be
+        too short for the link."""
+        text = NETS
+        for step in (100, 40, 49, 122):
+            text += f"[group net-{step}]\nmemory = 6G\ngap = {step}ms\ndirty = 85\ncommands = {step} x 1ms, pause 500us\n"
+        to = {}
+        for linger in ("auto", "0"):
+            path = self.write(text.replace("duration", f"linger = {linger}\nduration", 1))
+            to[linger] = json.loads(self.call("--json", path).stdout)["devices"][0]["memory"]["to_memory_ppm"] / 1e6
+        self.assertGreater(to["auto"], 0.8)
+        self.assertLess(to["0"], 0.65)
 
     def test_without_memory_nothing_is_said(self):
         path = os.path.join(EXAMPLES, "inference.ini")

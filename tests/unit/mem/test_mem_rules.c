@@ -683,6 +683,12 @@ static void a_bridge_is_shared(void **state)
 	l = fm_mem_link_beside(&link, 1000, 3);
 	assert_memory_equal(&l, &link, sizeof(l));
 	assert_true(fm_mem_link_beside(&link, 1, 7).in == 1);
+	/* Of four groups each has to have a third of what is too much when its turn comes. */
+	l = (struct fm_mem_link){.in = 50, .out = 60, .both = 80};
+	assert_int_equal(fm_mem_handover_ns(12, 4, &l), 100 * FM_MS);
+	l.in = 20;
+	assert_int_equal(fm_mem_handover_ns(12, 4, &l), 200 * FM_MS);
+	assert_int_equal(fm_mem_handover_ns(0, 4, &l) + fm_mem_handover_ns(12, 1, &l), 0);
 }
 
 int main(void)

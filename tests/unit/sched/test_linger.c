@@ -113,6 +113,30 @@ static void long_pauses_give_it_up_at_once(void **state)
 	fm_sched_free(w.f.s);
 }
 
+/* Among equals a pause of 1 ms is longer than a hand-over there and back, but not if memory has to
+ * move for that. */
+static void memory_that_moves_is_part_of_the_cost(void **state)
+{
+	struct world w;
+	uint64_t before;
+
+	world(&w, "round-robin", 0, SEGMENT);
+	handed(&w, 20, FM_MS);
+	assert_int_equal(linger(&w).keeps_ns, 0);
+	before = linger(&w).handover_ns;
+	fm_sched_dev_handover(w.f.d, 80 * FM_MS);
+	assert_int_equal(linger(&w).handover_ns, before + 80 * FM_MS);
+	assert_in_range(linger(&w).keeps_ns, FM_MS, FM_LINGER_MOST);
+	handed(&w, 500, 50 * FM_MS);
+	assert_int_equal(linger(&w).keeps_ns, 0);
+	handed(&w, 100, FM_MS);
+	fm_sched_dev_handover(w.f.d, FM_NEVER);
+	assert_in_range(linger(&w).keeps_ns, FM_MS, FM_LINGER_MOST);
+	fm_sched_dev_handover(w.f.d, 0);
+	assert_int_equal(linger(&w).keeps_ns, 0);
+	fm_sched_free(w.f.s);
+}
+
 /* A request of ten commands with short pauses, each 5 ms: what it keeps at its end is little more
  * than such a pause. */
 static void two_lengths_of_pauses(void **state)
@@ -356,6 +380,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(short_pauses_keep_the_device),
 		cmocka_unit_test(long_pauses_give_it_up_at_once),
+		cmocka_unit_test(memory_that_moves_is_part_of_the_cost),
 		cmocka_unit_test(two_lengths_of_pauses),
 		cmocka_unit_test(heavy_tail_is_nearly_as_cheap_as_can_be),
 		cmocka_unit_test(what_changes_is_learnt_anew),
