@@ -497,9 +497,14 @@ static uint64_t follow_out(struct fm_bridge *b, struct fm_bridge_group *g, uint6
 	if (!ways_of(g).in) {
 		g->demand.moved_at = g->demand.from = now;
 		g->demand.first = demand_set_missing(g, now);
-	} else if (!comes_further(&g->demand, demand_set_missing(g, now), now) &&
-		   others_wait(b, g)) {
-		step_back(b, g, now);
+	} else if (!comes_further(&g->demand, demand_set_missing(g, now), now)) {
+		/* All that could still come runs from the host: it can do so a while longer. */
+		if (!demand_missing(g, NULL)) {
+			is_here(b, g, now);
+			return now;
+		}
+		if (others_wait(b, g))
+			step_back(b, g, now);
 	}
 	return g->demand.needs ? now + WAITING_LOOK : FM_NEVER;
 }

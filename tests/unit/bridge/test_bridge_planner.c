@@ -438,6 +438,26 @@ static void what_comes_to_be_in_use_comes_to_the_device(void **state)
 	end_hot(y);
 }
 
+/* What runs from the host could come to the device, but its program never rests: it goes on. */
+static void what_cannot_come_home_is_not_waited_for(void **state)
+{
+	struct play *y = start_hot(2, 4 * GIB, 10 * GIB);
+
+	(void)state;
+	play(y, 4 * FM_S);
+	assert_true(get(&row(&y->p[1])->mapped) >= 5 * GIB);
+	set_hot(&y->p[1], 7 * GIB);
+	y->p[1].stuck = true;
+	assert_int_equal(tell(&y->w, &y->p[1].c, (union fm_msg){0}, FM_MSG_MEMORY_BELL), 0);
+	play(y, 4 * FM_S);
+	forget(y);
+	play(y, 12 * FM_S);
+	assert_true(get(&row(&y->p[1])->hot_mapped) > 0);
+	assert_true(y->p[0].ran >= 3 * FM_S);
+	assert_true(y->p[1].ran >= 3 * FM_S);
+	end_hot(y);
+}
+
 /* Nobody else needs the room: it comes in, which is faster. */
 static void where_there_is_room_it_comes_in(void **state)
 {
@@ -1249,6 +1269,7 @@ int main(void)
 		cmocka_unit_test(where_all_may_be_in_use_all_moves),
 		cmocka_unit_test(only_what_is_in_use_comes_in),
 		cmocka_unit_test(what_comes_to_be_in_use_comes_to_the_device),
+		cmocka_unit_test(what_cannot_come_home_is_not_waited_for),
 		cmocka_unit_test(where_there_is_room_it_comes_in),
 		cmocka_unit_test(an_idle_ones_comes_home),
 		cmocka_unit_test(a_host_without_room_for_it),
