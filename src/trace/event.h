@@ -121,7 +121,10 @@ enum fm_trace_unit {
 	X(task_completed, "a job of a set's task is complete", "task", COUNT, "response", NS,      \
 		"pending", COUNT)                                                                  \
 	X(task_missed, "a job of a set's task was complete after its deadline", "task", COUNT,     \
-		"late", NS, "stopped", COUNT)
+		"late", NS, "stopped", COUNT)                                                      \
+	/* A client's. */                                                                          \
+	X(told_to_stop, "level 3: the queue is told to stop in the middle of a command", "took",   \
+		NS, "pending", COUNT, "", NONE)
 
 enum fm_trace_event {
 	FM_EV_NONE,

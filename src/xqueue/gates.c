@@ -414,6 +414,7 @@ static uint64_t go_on(struct fm_xq *q, uint64_t now)
 	int rc;
 
 	x->shut_at = 0;
+	x->told = false;
 	fm_xq_pad_asks(q, false);
 	if (x->padding) {
 		fm_xq_pad_ends(q, now);
@@ -487,6 +488,11 @@ uint64_t fm_xq_interrupt(struct fm_xq *q, uint64_t now)
 	if (!to_begin(q, now, &look))
 		return look;
 	rc = q->ops->stop.interrupt(q->hwq);
+	if (!x->told && (!rc || rc == -EINPROGRESS)) {
+		x->told = true;
+		XQ_TRACE(told_to_stop, now, q, fm_sub_sat(fm_now(), now), fm_slot_pending(q->slot),
+			0);
+	}
 	x->asked |= rc == -EINPROGRESS || fm_xq_is_stopped(q);
 	fm_xq_pad_asks(q, (!rc || rc == -EALREADY) && fm_xq_is_stopped(q));
 	if (!rc)

@@ -69,6 +69,7 @@ struct fm_xq_cold {
 	uint64_t stop_at;         /* asked to stop, or to go on; 0: not since the gate changed */
 	bool stop_open;           /* which of them */
 	bool asked;               /* it was asked to stop, or to go on once more */
+	bool told;                /* since its gate closed, and that is traced */
 	uint64_t shut_at;         /* when its gate was seen closed; 0: it is not */
 	/* pad.c. The agent's: on how many multiprocessors it was told to pad, and on how many it
 	 * could (pad_k), whether it can, and when it is tried again; the number up to which all is
