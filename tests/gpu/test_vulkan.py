@@ -103,29 +103,37 @@ def killed(stack):
         beside.finish()
 
 
+def stops(fermata, pid):
+    return sum(d["preemptions"] for d in fermata.group(pid)["devices"])
+
+
 def beside_cuda(stack):
-    """One device for both; the urgent one has it, whichever it is."""
+    """One device for both; the urgent one has it, whichever it is. It always has work: the other one may be stopped just once, when
+    it comes."""
     fermata = Fermata(stack)
     fermata.env = cuda_env(fermata.env)
     if os.environ.get("FERMATA_TEST_CUDA") != "real":
         raise Skip("CUDA's driver is not a real one")
     cuda = fermata.cuda_worker("--priority", "low")
+    cuda.advances()
+    before = stops(fermata, cuda.pid)
     vulkan = worker(fermata, "--priority", "high")
     same = device(fermata, cuda.pid) | device(fermata, vulkan.pid)
     check(len(same) == 1, f"they have different devices: {same}")
-    before = fermata.preemptions()
     vulkan.advances(100)
-    eventually("CUDA was stopped for Vulkan", lambda: fermata.preemptions() > before)
+    eventually("CUDA was stopped for Vulkan", lambda: stops(fermata, cuda.pid) > before)
     vulkan.finish()
     cuda.advances()
-    vulkan, high = worker(fermata, "--priority", "low"), fermata.cuda_worker("--priority", "high")
-    before = fermata.preemptions()
+    cuda.finish()
+    vulkan = worker(fermata, "--priority", "low")
+    vulkan.advances()
+    before = stops(fermata, vulkan.pid)
+    high = fermata.cuda_worker("--priority", "high")
     high.advances(100)
-    eventually("Vulkan was stopped for CUDA", lambda: fermata.preemptions() > before)
+    eventually("Vulkan was stopped for CUDA", lambda: stops(fermata, vulkan.pid) > before)
     high.finish()
-    for w in (cuda, vulkan):
-        w.advances()
-        w.finish()
+    vulkan.advances()
+    vulkan.finish()
 
 
 main(closed, pairs, ring, binary, killed, beside_cuda)
