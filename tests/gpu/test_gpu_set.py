@@ -15,7 +15,7 @@ from harness import BUILD, cuda_env, program
 GRAPHS, STOPS = "cuda_gpu_graphs", "cuda_gpu_stops"  # where there is a device runtime
 GUARDIAN = {"FERMATA_GUARDIAN": "1"}
 CASES = {"cuda_gpu_set": ("refusals", "order", "enqueues", "waits", "contexts", "forks", "exits", "free", "worker 300"),
-         "cuda_gpu_resident": ("periods", "words", "waits", "ends", "exits", "worker 300"),
+         "cuda_gpu_resident": ("periods", "halves", "words", "waits", "ends", "exits", "worker 300"),
          GRAPHS: ("order", "own", "refusals", "enqueues", "waits", "contexts", "forks", "exits", "free", "again", "worker 300",
                   "resident", "resident-ends", "slots", "slots-own", "slots-at-once"),
          STOPS: ("random 300 1", "random 300 2")}

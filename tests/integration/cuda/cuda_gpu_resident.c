@@ -89,6 +89,41 @@ static void periods(void)
 	fm_gpu_set_free(set);
 }
 
+static _Atomic bool drains;
+
+/* The set begins to end when half of the third job stands in the stream. */
+static int enqueue_late(struct CUstream_st *stream, unsigned chunk, void *ctx)
+{
+	static unsigned jobs;
+
+	if (!chunk && ++jobs == 3) {
+		while (!drains)
+			usleep(1000);
+		usleep(50000);
+	}
+	return enqueue(stream, chunk, ctx);
+}
+
+static void halves(void)
+{
+	struct fm_gpu_task t = {.size = sizeof(t),
+		.enqueue = enqueue_late,
+		.ctx = &task[0],
+		.n_chunks = 2,
+		.period_ns = 2000000};
+
+	make_resident("edf", 1);
+	task[0] = (struct task){.chunks = 2};
+	IS(0, fm_gpu_task_add(set, &t));
+	IS(0, fm_gpu_set_start(set));
+	await(0, 2);
+	drains = true;
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	check_counts(1);
+	MUST(!cuCtxSynchronize());
+	fm_gpu_set_free(set);
+}
+
 static CUdeviceptr hold;
 
 static int launch_held(struct CUstream_st *stream)
@@ -332,6 +367,7 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{"periods", periods},
+	{"halves", halves},
 	{"slower", slower},
 	{"both", both},
 	{"words", words},

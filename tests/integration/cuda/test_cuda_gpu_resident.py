@@ -42,7 +42,7 @@ def queue(fermata, w):
 
 def what_a_program_sees(stack):
     fermata = world(stack)
-    for name in "periods", "slower", "both", "words", "ends", "exits":
+    for name in "periods", "halves", "slower", "both", "words", "ends", "exits":
         case(fermata, name)
 
 

@@ -601,15 +601,19 @@ void fm_cu_feed_drain(struct fm_cu_feed *f)
 	f->cu->ctx_pop(&old);
 }
 
-/* Jobs that others of these release get their chunks meanwhile. */
+/* Jobs that others of these release, and one that stood in its stream in part, get their chunks
+ * meanwhile, of the thread that looks. It may have found nothing to do before the device had
+ * released them. */
 static bool has_jobs(struct fm_cu_feed *f)
 {
-	bool lost;
+	bool has;
 
 	pthread_mutex_lock(&f->lock);
-	lost = f->lost;
+	has = !f->lost && fm_cu_feed_pending(f);
+	if (has)
+		pthread_cond_broadcast(&f->cond);
 	pthread_mutex_unlock(&f->lock);
-	return !lost && fm_cu_feed_pending(f);
+	return has;
 }
 
 void fm_cu_feed_retire(struct fm_cu_feed *f, uint64_t deadline)
