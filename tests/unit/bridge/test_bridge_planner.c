@@ -959,6 +959,27 @@ static void the_unseen_comes_and_goes(void **state)
 	end_beside_the_unseen(y);
 }
 
+/* An urgent one that works each 200 ms: what was learnt of the unseen is not forgotten in between.
+ */
+static void one_that_pauses_beside_the_unseen(void **state)
+{
+	struct play *y = start_beside_the_unseen(2 * CHUNK, 8 * CHUNK);
+
+	(void)state;
+	play(y, 2 * FM_S);
+	for (unsigned i = 0; i < 150; i++) {
+		pauses(y, 1);
+		play(y, 180 * FM_MS);
+		y->p[1].idle = false;
+		begin(&y->p[1].c, 0, 1);
+		ring(&y->w, &y->p[1].c);
+		forget(y);
+		play(y, 100 * FM_MS);
+		assert_true(y->p[1].ran >= 20 * FM_MS);
+	}
+	end_beside_the_unseen(y);
+}
+
 /* Where nobody can go for it, it is told to come in as far as there is room: its program runs from
  * the host then, if that is all there is. */
 static void none_goes_for_the_unseen(void **state)
@@ -1255,6 +1276,7 @@ int main(void)
 		cmocka_unit_test(what_came_in_beside_the_unseen),
 		cmocka_unit_test(one_that_runs_beside_the_unseen),
 		cmocka_unit_test(the_unseen_comes_and_goes),
+		cmocka_unit_test(one_that_pauses_beside_the_unseen),
 		cmocka_unit_test(none_goes_for_the_unseen),
 		cmocka_unit_test(one_whose_work_ends_while_it_is_held),
 		cmocka_unit_test(one_that_frees_all_goes_on),
