@@ -134,7 +134,7 @@ static inline uint32_t fm_graphs_decide(struct fm_graphs *s, bool opens)
 	return (uint32_t)FM_GS_SAME(s->opened);
 }
 
-/* Waits for a decision, of a reader, of who hears, or of another slot. */
+/* Waits while a decision is made, or words are read or heard. */
 static inline void fm_graphs_enter(struct fm_gs *g)
 {
 	while (FM_GS_SWAP(&g->turn, 1))
@@ -168,8 +168,9 @@ static inline bool fm_graphs_rest(struct fm_graphs *s, uint32_t slot)
 {
 	if (!FM_GS_LANE)
 		FM_GS_STORE(&s->said->rests[slot], ++s->rests[slot]);
-	FM_GS_FENCE; /* the host looks at `rests' behind what it asks, and this at that behind
-			`rests' */
+	/* The host asks, and then looks at `rests'. This tells `rests', and then looks at what it
+	 * asks. */
+	FM_GS_FENCE;
 	FM_GS_ADD(&s->s.g.bell, 1);
 	return fm_graphs_hear(s);
 }

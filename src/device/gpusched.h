@@ -53,8 +53,8 @@ struct fm_gates_note {
 };
 
 /* In memory of the host. Written by the decider, at each decision, after the gates are open. A
- * number that is seen here was true once. They come in no order, but for `drained` and notes: an
- * order would wait for the host's memory in each decision. */
+ * number that is seen here was true once. `decided` is written last, and releases: nobody reads it,
+ * but a reader that sees anything of one decision sees all of those before. */
 struct fm_gates_told {
 	uint64_t done[FM_GATES_TASKS], dropped[FM_GATES_TASKS];
 	/* Releases by the host that it has heard << 16 | jobs that are not complete. */

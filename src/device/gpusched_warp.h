@@ -103,7 +103,7 @@ static inline void fm_gates_tell(struct fm_gates *s, uint64_t heard)
 		FM_GS_STORE(&told->drained, g->drained);
 	else
 		FM_GATES_SHOW(&told->drained, g->drained);
-	FM_GATES_SHOW(&told->decided, heard);
+	FM_GS_STORE(&told->decided, heard);
 }
 
 /* --- news --- */

@@ -91,7 +91,8 @@ static void periods(void)
 
 static _Atomic bool drains;
 
-/* The set begins to end when half of the third job stands in the stream. */
+/* The set begins to end when half of the third job stands in the stream: the other half is to be
+ * put all the same. (A device released the job later than the fake does, and the end waited.) */
 static int enqueue_late(struct CUstream_st *stream, unsigned chunk, void *ctx)
 {
 	static unsigned jobs;
