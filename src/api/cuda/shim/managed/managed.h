@@ -91,6 +91,21 @@ void fm_cuda_managed_tell(struct fm_cuda_managed *m);
 bool fm_cuda_managed_lose(bool all);
 bool fm_cuda_managed_away(void); /* is anything out? */
 
+/* --- full.c: by the mover. A device has no room for what is to come in --- */
+
+/* The driver refuses it now. Returns for how long it has, ns. */
+uint64_t fm_cuda_full_refused(void);
+/* For how long the program waits for room. UINT64_MAX: for ever. */
+uint64_t fm_cuda_full_patience(struct fm_client *c);
+void fm_cuda_full_moved(bool out, uint64_t bytes);
+void fm_cuda_full_end(void);
+/* At the end of a move there: was it refused? */
+void fm_cuda_full_tried(struct fm_cuda_managed *m, bool refused);
+/* There is room for the next chunk: the daemon takes a device for full as long as it is told so. */
+void fm_cuda_full_found(struct fm_cuda_managed *m);
+/* As fm_cuda_managed_trouble(); but each device is full for itself. */
+void fm_cuda_full_trouble(enum fm_mem_trouble trouble);
+
 /* --- pins.c --- */
 
 /* A reason, by name: a call, and where it returns to, which says whose code made it. */

@@ -17,7 +17,6 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
-#include "base/parse.h"
 #include "named.h"
 #include "trace/trace.h"
 #include "xqueue/early.h"
@@ -44,10 +43,6 @@ static struct {
 	_Atomic bool engine; /* one has come that reaches memory by itself: it comes in */
 	uint64_t excess_at;  /* not before that is it looked at whether there is too much of it */
 	uint64_t trim_at;    /* then the host gets its memory back; 0: it has none of it */
-	uint64_t full_for;   /* so long nothing has come in, for want of room, */
-	uint64_t full_at;    /* and it was refused then; 0: it was not */
-	int64_t full_net;    /* bytes that have come in since, less those that went out again */
-	bool is_full[FM_CUDA_MEM_DEVICES]; /* at the last move */
 	uint64_t home_at; /* not before that is there a look for room for what runs from the host */
 	bool homing;      /* it comes to the device */
 	bool had_room;    /* at the last look */
@@ -206,32 +201,6 @@ static void ring(bool at_once)
 	fm_account_bell(fm_shim_has_client());
 }
 
-static void end_full(void)
-{
-	moves.full_for = moves.full_at = 0;
-	moves.full_net = 0;
-}
-
-/* The driver has no room for what is to come in. Time in which nobody asks it does not count. */
-static void note_full(void)
-{
-	uint64_t now = fm_now(), ns = now - moves.full_at;
-
-	if (moves.full_at && ns < FM_CU_FULL_GAP)
-		moves.full_for += ns;
-	moves.full_at = now;
-}
-
-/* More of it is in than when it was first refused. What comes and goes again is not. */
-static void look_at_full(bool out, uint64_t bytes)
-{
-	if (!moves.full_at)
-		return;
-	moves.full_net += out ? -(int64_t)bytes : (int64_t)bytes;
-	if (moves.full_net > 0)
-		end_full();
-}
-
 static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 {
 	struct fm_cuda_managed *m = device;
@@ -243,7 +212,7 @@ static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 		atomic_fetch_add(&d->kept, kept);
 	moves.until = fm_add_sat(fm_now(), FM_CU_ROOM_MOST);
 	moves.early_in = fm_now();
-	look_at_full(out, bytes + kept);
+	fm_cuda_full_moved(out, bytes + kept);
 	fm_cuda_named_tell(m);
 	fm_cuda_managed_tell(m);
 	FM_TRACE(memory_moved, fm_now(), FM_TRACE_NO_SLOT, 0, out ? bytes + kept : 0,
@@ -251,10 +220,9 @@ static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 	ring(false);
 }
 
-/* The daemon takes a device for full as long as it is said to be. */
 static void found(void *device)
 {
-	fm_cuda_managed_trouble_on(device, FM_MEM_DEVICE_FULL, FM_MEM_FINE);
+	fm_cuda_full_found(device);
 }
 
 static struct fm_cu_turnstile *turnstile(struct fm_cuda_managed *m)
@@ -380,7 +348,7 @@ static void move_one(struct fm_cuda_managed *m, void *arg)
 		return;
 	move = move_of(m);
 	rc = move ? g->move(m, move) : -ENOMEM;
-	moves.is_full[m->dev] = rc == (g->move == move_out ? -ENOSPC : -ENOMEM);
+	fm_cuda_full_tried(m, rc == (g->move == move_out ? -ENOSPC : -ENOMEM));
 	g->rc = g->rc ? g->rc : rc;
 	fm_cuda_managed_tell(m);
 	fm_cuda_named_tell(m);
@@ -457,31 +425,14 @@ static bool is_missed(struct fm_client *c)
 	       works();
 }
 
-/* For how long the program waits for room. UINT64_MAX: for ever. */
-static uint64_t patience(struct fm_client *c)
-{
-	const char *said = secure_getenv("FERMATA_MEMORY_WAIT");
-	uint64_t most = FM_CU_FULL_MOST;
-	int64_t ns;
-
-	if (said && !strcmp(said, "forever"))
-		most = UINT64_MAX;
-	else if (said && !fm_parse_time(said, &ns, NULL) && ns >= 0)
-		most = (uint64_t)ns;
-	else if (!fm_client_connected(c))
-		most = FM_CU_FULL_ALONE;
-	/* The process ends in any case, and is to end with its work done. */
-	return fm_rest_is_over(c) ? FM_MIN(most, FM_CU_FULL_ALONE) : most;
-}
-
 /* The device has no room for the rest. Has the program waited long enough? An engine may not reach
  * the host. */
 static bool runs_from_host(struct fm_client *c)
 {
 	if (wanted_out(c) || atomic_load(&moves.stop) || atomic_load(&moves.engine))
 		return false;
-	note_full();
-	return moves.full_for >= patience(c) && (fm_rest_is_over(c) || is_missed(c));
+	return fm_cuda_full_refused() >= fm_cuda_full_patience(c) &&
+	       (fm_rest_is_over(c) || is_missed(c));
 }
 
 /* What does not come in since the context has died is given up, so that the program sees the
@@ -563,21 +514,6 @@ static void begin_early(struct fm_client *c)
 		end_early(c);
 }
 
-static void set_one_fine(struct fm_cuda_managed *m, void *unused)
-{
-	(void)unused;
-	if (!moves.is_full[m->dev])
-		fm_cuda_managed_trouble_on(m, FM_MEM_DEVICE_FULL, FM_MEM_FINE);
-}
-
-/* A device is full for itself. */
-static void set_trouble(enum fm_mem_trouble trouble)
-{
-	fm_cuda_managed_trouble(trouble);
-	if (trouble == FM_MEM_DEVICE_FULL)
-		fm_cuda_managed_each(set_one_fine, NULL);
-}
-
 static void settle(struct fm_cuda_managed *m, void *unused)
 {
 	(void)unused;
@@ -600,7 +536,7 @@ static uint64_t goes_on_again(struct fm_client *c)
 	now = fm_now();
 	FM_TRACE(memory_goes_on, now, FM_TRACE_NO_SLOT, 0, now - moves.rests_since, 0, 0);
 	moves.refused = 0;
-	end_full();
+	fm_cuda_full_end();
 	moves.trim_at = now + FM_CU_HOST_KEPT;
 	if (atomic_exchange(&moves.engine, false))
 		fm_cuda_managed_pin_all(FM_MEM_PIN_ENGINE);
@@ -631,7 +567,7 @@ static uint64_t come_in(struct fm_client *c)
 		return goes_on_again(c);
 	if (atomic_load(&moves.stop) || wanted_out(c))
 		return rc == -EIO ? FM_CU_OUT_LOOK : 0;
-	set_trouble(rc == -EIO ? FM_MEM_DRIVER : FM_MEM_DEVICE_FULL);
+	fm_cuda_full_trouble(rc == -EIO ? FM_MEM_DRIVER : FM_MEM_DEVICE_FULL);
 	return rc == -ENOMEM ? 0 : FM_CU_OUT_LOOK;
 }
 
@@ -713,7 +649,7 @@ static uint64_t go_out(struct fm_client *c)
 	int rc;
 
 	if (!is_missed(c)) /* nothing waits for it */
-		end_full();
+		fm_cuda_full_end();
 	if (moves.gave_up && first)
 		return FM_NEVER;
 	if (first && fm_cuda_managed_engines()) {
@@ -738,10 +674,10 @@ static uint64_t go_out(struct fm_client *c)
 	if (rc == -ECANCELED) /* or the context does not let it in */
 		return goes_out(NULL) ? stay_out(c) : 0;
 	if (rc == -ENOSPC)
-		note_full();
+		fm_cuda_full_refused();
 	moves.full = rc != -ENOSPC;
 	moves.gave_up = rc == -EIO;
-	set_trouble(trouble_of(rc));
+	fm_cuda_full_trouble(trouble_of(rc));
 	ring(true);
 	return moves.gave_up ? come_in(c) : moves.full ? FM_CU_OUT_LOOK : FM_CU_ROOM_LOOK;
 }
@@ -1037,7 +973,7 @@ void fm_cuda_mover_fork_child(void)
 		moves.move[i] = NULL;
 	moves.gave_up = moves.full = moves.missed = moves.homing = moves.had_room = false;
 	moves.early = moves.before = false;
-	end_full();
+	fm_cuda_full_end();
 	moves.refused = moves.trim_at = moves.home_at = moves.excess_at = 0;
 	moves.restless = 0;
 	atomic_store(&moves.engine, false);
