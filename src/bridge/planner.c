@@ -19,7 +19,7 @@
 #define SLACK      (5 * FM_MS)
 #define LOOK       (2 * FM_MS) /* while memory moves */
 /* A client that comes in and finds the device full, though by the ledgers there is room, has found
- * memory of somebody whom nobody knows. That may end some time. */
+ * memory of a program that Fermata does not know. That may end some time. */
 #define FULL_AFTER  (20 * FM_MS)
 #define FULL_MOST   FM_S /* though others' memory goes out meanwhile */
 #define UNSEEN_MOST (10 * FM_S)
@@ -438,9 +438,9 @@ static void stays_out(struct planner *p, unsigned group)
 			p->extent[k].where = FM_ON_HOST;
 }
 
-/* While the driver has no room, what is there is all that there is room for: the rest of the device
- * has somebody whom nobody knows. That is never more than what is not there, for what is there
- * shows how much room there was. So a plan that goes by it finds the room with those that are
+/* While the driver has no room, what is there is all that there is room for: programs that Fermata
+ * does not know have the rest of the device. That is never more than what is not there, for what is
+ * there shows how much room there was. So a plan that goes by it finds the room with those that are
  * there, running or not; and what has none, even if all of them go, is not waited for. */
 static void look_for_unseen(const struct bdevice *d)
 {

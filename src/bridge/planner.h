@@ -63,10 +63,10 @@ struct planner {
 	 * many they are now, and were when the count of what has come in began. */
 	uint64_t beside;
 	unsigned others, others_then;
-	uint64_t unseen; /* bytes that somebody has whom nobody knows */
+	uint64_t unseen; /* bytes of programs that Fermata does not know */
 	uint64_t unseen_at;
-	/* Memory on the device at the last plan, and when there last was less than before: who
-	 * finds no room then may find it now. */
+	/* Memory on the device at the last plan, and when there last was less than before: a group
+	 * that was refused before that may find room now. */
 	uint64_t there, left_at;
 
 	/* For people: those that have turns, how many they are, and how many bytes they have more

@@ -30,9 +30,9 @@
  * that, the switch stays at its initial value, and the delay is rest and switch.
  *
  * Where not all memory of those that take turns is on the device, some of it moves for each
- * hand-over, and if turns are too short for the link, the device waits for that. So the time that
- *it moves is part of the cost: a program that pauses after each of its steps is to have all of its
- * turn, not a step of it.
+ * hand-over, and if turns are too short for the link, the device waits for that. So that time is
+ * part of the cost: a program that pauses after each of its steps is to have all of its turn, and
+ * not one step of it.
  *
  * All values are integers of fixed size. A sample is one pass over 64 bytes, and so is a threshold.
  */

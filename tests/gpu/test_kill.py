@@ -108,7 +108,7 @@ def row(kernel, beside, ms, how, n, path, seconds):
     with contextlib.ExitStack() as stack:
         fermata = Fermata(stack)
         fermata.env = cuda_env(fermata.env)
-        # Of the same priority: who waits for no other group is not stopped in the middle of a kernel, nor is who is alone.
+        # Of the same priority: a group that waits for no other one is not stopped in the middle of a kernel, nor is one that is alone.
         if beside == "works":
             fermata.cuda_worker()
         else:

@@ -65,7 +65,7 @@ def freed_while_it_moves(stack):
 
 
 def stopped_while_it_moves(stack):
-    """By a signal, with a part of its memory out: who needs the room is refused, or gets what is free, and both go on."""
+    """By a signal, with a part of its memory out: a program that needs the room is refused, or gets what is free. Both go on."""
     fermata = world(stack, capacity="100M", FAKE_CUDA_COPY="0.1:0.1:0.1")
     p = start(fermata)
     p.do(*["alloc 12"] * 5, "fill 1")

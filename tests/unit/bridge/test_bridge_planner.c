@@ -877,7 +877,7 @@ static void what_came_in_beside_the_unseen(void **state)
 	end(y);
 }
 
-/* The driver has less than the ledgers say: for somebody whom nobody knows. */
+/* The driver has less than the ledgers say: a program that Fermata does not know has the rest. */
 static void set_driver(struct play *y, uint64_t has)
 {
 	assert_true(full(y) <= has);

@@ -41,12 +41,12 @@ static FM_COLD bool captured(struct fm_cuda_queue *q, CUstream stream, uint64_t 
 	return true;
 }
 
-/* What a launch is, whatever its size: a kernel's function, or the call. */
 static inline bool is_function(enum fm_cuda_id id, const void *what)
 {
 	return what && id != FM_CUDA_cuGraphLaunch && id != FM_CUDA_cuGraphLaunch_ptsz;
 }
 
+/* What a launch is, whatever its size: a kernel's function, or the call. */
 static inline uint64_t kind_of(enum fm_cuda_id id, const void *what)
 {
 	return is_function(id, what) ? (uintptr_t)what : id;
