@@ -169,6 +169,7 @@ static void note_fence(struct fm_xq *q, uint64_t mark, bool gate)
 					    : FM_PASS_SEEN;
 	x->fenced_by_gate = gate;
 	x->fenced = mark;
+	x->deaf = false;
 }
 
 /* Others have the device, and a queue without work does not get it back. So a command that was
@@ -215,7 +216,8 @@ void fm_xq_device_stands(struct fm_xq *q, uint64_t now)
 
 void fm_xq_device_stopped(struct fm_xq *q, uint64_t now)
 {
-	if (!q->device_gates || q->closing || !fm_xq_is_stopped(q) || fm_xq_is_unfenced(q))
+	if (!q->device_gates || q->closing || q->cold->deaf || !fm_xq_is_stopped(q) ||
+		fm_xq_is_unfenced(q))
 		return;
 	/* The device says so only when it is past the last gate. */
 	if (fm_slot_progress(q->slot) < atomic_load(&q->slot->begun))
@@ -362,7 +364,7 @@ static void fence_in_order(struct fm_xq *q, uint64_t now)
 	uint64_t mark;
 	int rc;
 
-	if (gate)
+	if (gate && !x->deaf)
 		hold_with_work(q, now);
 	mark = fm_xq_mark(q);
 	if (x->fenced >= mark && !gate)
@@ -381,6 +383,7 @@ static void fence_in_order(struct fm_xq *q, uint64_t now)
 			begin_segment(q, false);
 	}
 	x->tail_at = 0;
+	x->deaf = rc;
 	if (rc)
 		fm_xq_advance(q, mark, now);
 	else

@@ -92,6 +92,7 @@ struct fm_xq_cold {
 	_Atomic bool stands; /* set by callbacks: ask the hwqueue whether it is stalled */
 	uint64_t fenced;     /* device gates: the device will write this progress */
 	bool fenced_by_gate; /* and what writes it is a gate, */
+	bool deaf;           /* the driver has refused to have any progress written since, */
 	enum fm_pass pass;   /* and this is how it is known that the gate was passed; */
 	uint64_t told_by;    /* once so many have finished, the device has written it */
 	_Atomic uint64_t synced; /* this many have finished, as the driver reported */
@@ -319,7 +320,7 @@ void fm_xq_device_place(struct fm_xq *q, bool curious, uint64_t now);
 void fm_xq_device_stands(struct fm_xq *q, uint64_t now);
 /* The same for a queue that was told to stop in the middle of a command, and has a gate behind it:
  * the driver may have said since that all of its work is over. Such a queue stays stopped until its
- * gate has opened. */
+ * gate has opened. Not where the driver refuses to have anything written: its end never comes. */
 void fm_xq_device_stopped(struct fm_xq *q, uint64_t now);
 /* Can a command of a kind not seen before be timed, with a gate in front of it? */
 bool fm_xq_device_curious(struct fm_xq *q);

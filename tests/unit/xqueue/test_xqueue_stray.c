@@ -8,7 +8,8 @@
 
 /* As a device's that leaves commands out: what has been told to stop is at rest at a gate. */
 static _Atomic bool refuses;
-static _Atomic unsigned told, restored;
+static _Atomic bool dead; /* the driver refuses for good */
+static _Atomic unsigned told, restored, refused;
 static struct fm_xq *put_in;
 static _Atomic bool unsaid;      /* the device does not say what is finished in front of a gate */
 static _Atomic bool for_nothing; /* the queue was to stand somewhere, and had no work then */
@@ -48,6 +49,10 @@ static int write_fence(void *hwq, const struct fm_gate_words *words, uint64_t fi
 	static _Atomic uint64_t elsewhere;
 	struct fm_gate_words gate_words = *words;
 
+	if (dead) {
+		refused++;
+		return -EIO;
+	}
 	if (unsaid)
 		gate_words.progress = &elsewhere;
 	/* What a wait of the program's has finished since the agent looked is counted at the next
@@ -227,6 +232,36 @@ static void test_it_has_work_when_its_gate_closes_late(void **state)
 	goes_on(q);
 }
 
+/* A device that has failed: all of its work counts as finished, and no command is counted anew. */
+static void test_no_work_where_the_driver_refuses(void **state)
+{
+	struct fm_xq *q;
+
+	dead = true;
+	q = told_to_stop();
+	eventually(refused >= 20);
+	assert_in_range(atomic_load(&q->slot->begun), 3, 4);
+	assert_int_equal(fm_slot_pending(q->slot), 0);
+	dead = false;
+	goes_on(q);
+}
+
+/* It fails while the queue stands at its gate. */
+static void test_no_work_where_it_stood_when_the_driver_failed(void **state)
+{
+	struct fm_xq *q = told_to_stop();
+
+	stands_with_its_gate(q);
+	dead = true;
+	fm_xq_synced(q, fm_xq_mark(q)); /* one command stands for the others */
+	fm_client_wake(q->client);
+	eventually(refused && !fm_slot_pending(q->slot));
+	fm_xq_synced(q, fm_xq_mark(q));
+	assert_int_equal(atomic_load(&q->slot->begun), 4);
+	dead = false;
+	goes_on(q);
+}
+
 /* Nor is it given back, whatever has finished: what it has left out would be lost. */
 static void test_it_goes_on_before_it_is_gone(void **state)
 {
@@ -317,6 +352,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_it_has_work_at_any_gate),
 	cmocka_unit_test(test_it_has_work_when_a_wait_ends_late),
 	cmocka_unit_test(test_it_has_work_when_its_gate_closes_late),
+	cmocka_unit_test(test_no_work_where_the_driver_refuses),
+	cmocka_unit_test(test_no_work_where_it_stood_when_the_driver_failed),
 	cmocka_unit_test(test_it_goes_on_before_it_is_gone),
 	cmocka_unit_test(test_covered_while_it_is_idle),
 	cmocka_unit_test(test_waits_while_it_is_idle),

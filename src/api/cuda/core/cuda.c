@@ -440,6 +440,8 @@ static int write_fence(void *hwq, const struct fm_gate_words *w, uint64_t finish
 		fm_cu_leave_own(q);
 	else
 		fm_cu_untouch(q);
+	if (rc && rc != -EBUSY && rc != -EAGAIN && q->guard)
+		fm_cu_guard_doubt(q->guard);
 	return rc;
 }
 

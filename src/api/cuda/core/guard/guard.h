@@ -29,6 +29,10 @@ struct fm_cu_guard *fm_cu_guard_new(
 void fm_cu_guard_release(struct fm_cu_guard *g);
 /* Its context ends: nothing will be launched again, and nothing is held back. */
 void fm_cu_guard_abandon(struct fm_cu_guard *g);
+/* The driver has refused a call for this queue. If it refuses a query, too, the context has died (a
+ * kernel's fault): what was stopped never goes on, and the guard is abandoned. The queue's lock is
+ * held. */
+void fm_cu_guard_doubt(struct fm_cu_guard *g);
 /* fm_cu_guard_green_base: the context that a green context is based on; NULL: it has no guards.
  * fm_cu_guard_green_ends: call it when the green context is about to end, and nothing of its base
  * is stopped. */

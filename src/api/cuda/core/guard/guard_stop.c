@@ -223,6 +223,12 @@ static bool idle(struct fm_cu_guard *g, CUstream stream)
 	return !rc;
 }
 
+void fm_cu_guard_doubt(struct fm_cu_guard *g)
+{
+	if (!atomic_load(&g->broken))
+		idle(g, fm_cu_guard_again(g));
+}
+
 static void open_gates(struct fm_cu_guard *g)
 {
 	if (g->cover)

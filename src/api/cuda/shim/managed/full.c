@@ -10,9 +10,9 @@
 #include <string.h>
 
 static struct {
-	uint64_t ns;        /* so long nothing has come in, for want of room, */
-	uint64_t at;        /* and it was refused then; 0: it was not */
-	int64_t net;        /* bytes that have come in since, less those that went out again */
+	uint64_t ns; /* so long nothing has come in, for want of room, */
+	uint64_t at; /* and it was refused then; 0: it was not */
+	int64_t net; /* bytes that have come in since, less those that went out again */
 	bool on[FM_CUDA_MEM_DEVICES]; /* at the last move */
 } full;
 
