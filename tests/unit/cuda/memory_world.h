@@ -81,7 +81,7 @@ static void start_with(uint64_t host, bool keeps)
 	const struct fm_cu_arena_use use = {
 		claim_, unclaim_, NULL, host, keeps, NULL, NULL, NULL, NULL, -1};
 	const struct fm_cu_move_ops ops = {
-		goes_on, moved, enter_, leave_, nap_, NULL, share_, since_, NULL, mapped_};
+		goes_on, moved, enter_, leave_, nap_, NULL, share_, since_, NULL, mapped_, NULL};
 
 	memset(&dev, 0, sizeof(dev));
 	memset(&told, 0, sizeof(told));

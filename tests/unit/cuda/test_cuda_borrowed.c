@@ -401,7 +401,7 @@ static void each_call_of_the_driver_may_fail_once(void **state)
 static void a_torn_chunk_is_mended(void **state)
 {
 	const struct fm_cu_move_ops ops = {
-		goes_on, moved, enter_, leave_, nap_, NULL, NULL, NULL, NULL, NULL};
+		goes_on, moved, enter_, leave_, nap_, NULL, NULL, NULL, NULL, NULL, NULL};
 	unsigned torn = 0;
 
 	(void)state;
@@ -447,7 +447,7 @@ static uint64_t most_(void *cookie)
 static void what_exceeds_a_limit_runs_from_the_host(void **state)
 {
 	const struct fm_cu_move_ops ops = {
-		goes_on, moved, enter_, leave_, nap_, NULL, share_, NULL, most_, NULL};
+		goes_on, moved, enter_, leave_, nap_, NULL, share_, NULL, most_, NULL, NULL};
 	CUdeviceptr p;
 
 	(void)state;
