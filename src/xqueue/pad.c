@@ -76,11 +76,14 @@ static uint64_t make_ready(struct fm_xq *q, uint32_t k, uint64_t now)
 uint64_t fm_xq_pad_prepare(struct fm_xq *q, uint64_t now)
 {
 	uint32_t k = atomic_load_explicit(&q->slot->pad, memory_order_relaxed);
+	uint64_t next = FM_NEVER;
 
 	if (!q->ops->guardian.pad_ready || q->level < FM_LEVEL_RUNNING ||
 		atomic_load_explicit(&q->closing, memory_order_relaxed))
 		return FM_NEVER;
-	return k == q->cold->pad_told ? make_ahead(q, now) : make_ready(q, k, now);
+	if (k != q->cold->pad_told)
+		next = make_ready(q, k, now);
+	return k == q->cold->pad_told ? make_ahead(q, now) : next;
 }
 
 /* In strict mode the gate word lies elsewhere, and nothing pads. Nor does a queue that is to take

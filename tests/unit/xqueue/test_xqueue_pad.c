@@ -13,8 +13,9 @@ static struct {
 	_Atomic unsigned stops, made, k;      /* told to stop; made how often, and for how many */
 	_Atomic unsigned pads, tries, padded; /* steps; asked to make it; the last step's number */
 	_Atomic unsigned aheads, most,
-		most_made;  /* asked to make all up to most; what can be made */
-	_Atomic bool fewer; /* as it was asked last */
+		most_made;            /* asked to make all up to most; what can be made */
+	_Atomic bool fewer;           /* as it was asked last */
+	_Atomic bool later_than_made; /* a look has made it, and has asked for none ahead */
 } t;
 
 static int interrupt(void *hwq)
@@ -48,6 +49,11 @@ static int pad_ahead(void *hwq, unsigned most)
 	return ++t.aheads < 4 ? -EAGAIN : 0;
 }
 
+static void looked(void *hwq)
+{
+	t.later_than_made |= t.made && !t.aheads;
+}
+
 static int pad(void *hwq, unsigned k)
 {
 	t.pads++;
@@ -66,13 +72,14 @@ static void tell_pad(struct fm_xq *q, unsigned k)
 	fm_client_wake(q->client);
 }
 
-/* It has work, and is at rest at its gate, with a pad that it could have. */
-static struct fm_xq *at_rest(void)
+/* Told to pad on K multiprocessors; on most, if the number changes by itself. */
+static struct fm_xq *with_a_pad(unsigned most)
 {
 	static struct fm_hw_ops ops;
 	struct fm_xq *q;
 
 	start_device(3);
+	w.looked = looked;
 	ops = model_ops();
 	ops.stop.interrupt = interrupt;
 	ops.stop.restore = restore;
@@ -84,8 +91,17 @@ static struct fm_xq *at_rest(void)
 	q = new_queue_by(&ops, false, 0);
 	atomic_store(&q->slot->shares, FM_SHARES);
 	atomic_store(&peer.board->contended, 1);
+	atomic_store(&q->slot->pad_most, most);
 	tell_pad(q, K);
 	eventually(t.made == 1 && q->cold->pad_able);
+	return q;
+}
+
+/* It has work, and is at rest at its gate, with a pad that it could have. */
+static struct fm_xq *at_rest(void)
+{
+	struct fm_xq *q = with_a_pad(0);
+
 	pause_device();
 	for (unsigned i = 0; i < 3; i++)
 		launch(q, i);
@@ -174,6 +190,19 @@ static void test_made_ahead(void **state)
 	assert_int_equal(t.aheads, 4);
 	assert_int_equal(t.made, 1);
 	over(q);
+}
+
+/* Nothing may wake the agent again, so all that it is told of it begins in the same look. */
+static void test_made_ahead_at_once(void **state)
+{
+	struct fm_xq *q = with_a_pad(8 * K);
+
+	eventually(t.aheads == 4);
+	assert_int_equal(t.most, 8 * K);
+	assert_false(t.later_than_made);
+	fm_xq_close(q);
+	eventually(peer.queues_gone == 1);
+	stop_device();
 }
 
 /* It pads on fewer, if that will do. */
@@ -265,6 +294,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_pads),
 	cmocka_unit_test(test_not_on_more_than_it_may),
 	cmocka_unit_test(test_made_ahead),
+	cmocka_unit_test(test_made_ahead_at_once),
 	cmocka_unit_test(test_fewer_will_do),
 	cmocka_unit_test(test_another_pads),
 	cmocka_unit_test(test_is_made_again),

@@ -123,6 +123,7 @@ static struct {
 	_Atomic bool stop, pause, rests; /* rests: it has seen that it is to pause */
 	_Atomic unsigned n, pause_at;    /* when so many are done the device pauses */
 	_Atomic unsigned result[MOST];
+	void (*looked)(void *hwq); /* told each queue of */
 } w;
 
 static inline void *tick(void *arg)
@@ -185,7 +186,8 @@ static inline struct fm_xq *new_queue_by(
 		.ops = ops,
 		.hwq = simq,
 		.level_wish = (enum fm_level)wish,
-		.in_order = true};
+		.in_order = true,
+		.looked = w.looked};
 	assert_int_equal(fm_xq_create(&q, client(gates_always), &config), 0);
 	return q;
 }
