@@ -19,18 +19,24 @@
  *   ask 0        what the driver says of the blocks must be what it says of its own memory
  *   hang MS      a kernel that takes so long, which is not waited for
  *   waits KIND   behind some kernels, a copy that waits for them: to memory that the driver does
- * not know, 0: of two dimensions, 1: of three; from there, 2: in a batch, 3: a large one.
- *                "launched" when the kernels are. All blocks hold what fill 1 has put there
- *   first 0      behind some kernels, the first launch of a function. "launched" when the kernels
- * are words 0      a stream waits for a word of the first block give N       a handle of block N
- * for other processes goes into the file $CUDA_HANDLE. Answers "refused" if there is none take MIB
- * one more block: the one in the file, of another process. Answers "refused" drop N       block N,
- * which is such a one, is closed own 0        a process cannot open its own table 0      asks for a
- * table of the driver's that nobody knows spin N       N short kernels nodes BYTE   a graph that
- * fills the first block, and is launched graphs BYTE  two such graphs; update 0 makes of the first,
- * as it was instantiated, the second, which fills with a byte more wordnode 0   a node of a graph
- * writes a word of the first block batch SEED   batches of copies to and from the first bytes of
- * all blocks late SEED    when the process exits, all blocks still hold that; it says "later" then
+ *                not know, 0: of two dimensions, 1: of three; from there, 2: in a batch, 3: a large
+ *                one. "launched" when the kernels are. All blocks hold what fill 1 has put there
+ *   first 0      behind some kernels, the first launch of a function. "launched" as above
+ *   stack 0      behind some kernels, a limit of stacks that is larger. "launched" as above
+ *   words 0      a stream waits for a word of the first block
+ *   give N       a handle of block N for other processes goes into the file $CUDA_HANDLE. Answers
+ *                "refused" if there is none
+ *   take MIB     one more block: the one in the file, of another process. Answers "refused"
+ *   drop N       block N, which is such a one, is closed
+ *   own 0        a process cannot open its own
+ *   table 0      asks for a table of the driver's that nobody knows
+ *   spin N       N short kernels
+ *   nodes BYTE   a graph that fills the first block, and is launched
+ *   graphs BYTE  two such graphs; update 0 makes of the first, as it was instantiated, the second,
+ *                which fills with a byte more
+ *   wordnode 0   a node of a graph writes a word of the first block
+ *   batch SEED   batches of copies to and from the first bytes of all blocks
+ *   late SEED    when the process exits, all blocks still hold that; it says "later" then
  *   end 0        ends the context, and begins anew
  *   renew 0      the same, but blocks that the program has mapped stay: they are of no context
  *   leave N      the same, with a context of its own between that has N MiB. In the driver, in
@@ -49,8 +55,9 @@
  *   window N     the same for the processor, by a function that all see; nowindow N, or -1: all by
  *                gdr_close()
  *   lose ERROR   the context dies with that error; 0: it has. A copy is told so, "says ERROR".
- * After one more word the context is destroyed, "reset", and it waits for the end of its input race
- * N       N times: one thread frees a block, while another frees one in a stream
+ *                After one more word the context is destroyed, "reset", and it waits for the end of
+ *                its input
+ *   race N       N times: one thread frees a block, while another frees one in a stream
  */
 #include "../../fakes/cuda/fake_cuda.h"
 #include "base/util.h"
@@ -497,6 +504,19 @@ static void do_first(struct job *j, int n)
 	launch(f, 1, 1, j->s, (void *[]){&j->x, &ns});
 	CU(cuStreamSynchronize(j->s));
 	CU(cuModuleUnload(module));
+}
+
+/* The driver makes room for the stacks of all threads anew, when nobody uses it. */
+static void do_stack(struct job *j, int n)
+{
+	static size_t bytes = 1024;
+
+	(void)n;
+	for (int i = 0; i < 20; i++)
+		spin(&j->c, j->s, j->x, 20000000);
+	puts("launched");
+	CU(cuCtxSetLimit(0, bytes += 1024));
+	CU(cuStreamSynchronize(j->s));
 }
 
 static void do_words(struct job *j, int n)
@@ -1079,6 +1099,7 @@ int main(int argc, char **argv)
 		{"hang", do_hang},
 		{"waits", do_waits},
 		{"first", do_first},
+		{"stack", do_stack},
 		{"words", do_words},
 		{"retain", do_retain},
 		{"give", do_give},

@@ -28,21 +28,30 @@ def odd_sizes_and_ends(stack):
         p.ends()
 
 
-def a_first_launch_behind_a_gate(stack):
-    """The driver loads a function's code at its first launch, and waits for all that was launched, with its lock."""
+def behind_a_gate(stack, call):
     fermata = world(stack, FAKE_CUDA_LOCK=1, FAKE_CUDA_NARROW=1, FAKE_CUDA_FIRST="wait")
     p = start(fermata)
     p.do("alloc 5", "alloc 20", "fill 1", "check 1")
     for _ in range(3):
         mark = p.mark()
-        p.tell("first 0")
+        p.tell(f"{call} 0")
         p.line("launched", after=mark)
         out(fermata, p)
         check(memory(fermata, p)["host_bytes"] >= 5 * MIB, memory(fermata, p))
         back(fermata, p)
-        p.line("first", after=mark)
+        p.line(call, after=mark)
         p.do("check 1")
     p.ends()
+
+
+def a_first_launch_behind_a_gate(stack):
+    """The driver loads a function's code at its first launch, and waits for all that was launched, with its lock."""
+    behind_a_gate(stack, "first")
+
+
+def a_larger_stack_behind_a_gate(stack):
+    """The driver makes room for stacks anew, and waits as well."""
+    behind_a_gate(stack, "stack")
 
 
 def freed_while_it_moves(stack):
@@ -142,5 +151,5 @@ def few_addresses(stack):
     p.ends()
 
 
-main(odd_sizes_and_ends, a_first_launch_behind_a_gate, freed_while_it_moves, stopped_while_it_moves,
+main(odd_sizes_and_ends, a_first_launch_behind_a_gate, a_larger_stack_behind_a_gate, freed_while_it_moves, stopped_while_it_moves,
      *seldom_sanitized(a_kernel_that_does_not_end), where_memory_is_not_managed, a_part_of_a_device, few_addresses)
