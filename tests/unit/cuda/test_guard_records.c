@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 
+#include "../rounds.h"
 #include <cmocka.h>
 
 static uint64_t seed;
@@ -57,7 +58,7 @@ static void gate(struct fm_cu_records *r, uint64_t *said, uint64_t *passed, uint
 
 static void any_sizes(void **state)
 {
-	for (unsigned run = 0; run < 15; run++) {
+	for (unsigned run = 0; run < rounds(6, 15); run++) {
 		struct fm_cu_records *r = calloc(1, sizeof(*r));
 		uint64_t said = 0, passed = 0, most = run % 3 ? 1 + run % 7 : 500;
 

@@ -5,6 +5,7 @@
  * came first. So what policies see has no ties: times are multiples of UNIT and a little more for a
  * larger number, and priorities are all different.
  */
+#include "../rounds.h"
 #include "base/clock.h"
 #include "base/util.h"
 #include "gpu_world.h"
@@ -15,7 +16,7 @@
 #define MANY   8
 #define APART  UINT64_C(2048) /* more than policies round to, 1024 */
 #define UNIT   (2 * MANY * APART)
-#define TRACES 100000
+#define TRACES rounds(10000, 100000)
 #define STEPS  24
 
 struct side {

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "../rounds.h"
 #include "gpu_model.h"
 #include <stdio.h>
 
@@ -80,6 +81,8 @@ static const char *const found_by[FAULTS] = {
 
 static void each_fault_is_found(void **state)
 {
+	if (brief())
+		skip();
 	for (enum fault f = NO_FAULT + 1; f < FAULTS; f++) {
 		const char *how = NULL;
 

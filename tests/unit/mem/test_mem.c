@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plans of memory: the best victims, closed forms, ties, and what never moves. */
+#include "../rounds.h"
 #include "mem_world.h"
 
 #define SIZE   6 /* extents of a group */
 #define LENGTH 6 /* of a sequence */
 #define ALL    729
 #ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
-#define EVERY 8
+#define EVERY rounds(32, 8)
 #else
-#define EVERY 1
+#define EVERY rounds(4, 1)
 #endif
 
 static unsigned least(unsigned a, unsigned b)

@@ -5,6 +5,7 @@
  */
 #include "policy_world.h"
 
+#include "../rounds.h"
 #include "policy/forecast.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -12,9 +13,9 @@
 #define TURNS   32
 #define HORIZON (200 * FM_MS)
 #ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
-#define WORLDS 2000
+#define WORLDS rounds(500, 2000)
 #else
-#define WORLDS 10000
+#define WORLDS rounds(2000, 10000)
 #endif
 
 static int fail_after = -1; /* so many allocations more succeed; -1: all */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gangs among gangs, and over time: who stands in, who stands back, and what everybody gets. */
+#include "../rounds.h"
 #include "gang_model.h"
 
 /* Each is first where the other is not: at once one of them has both. */
@@ -391,9 +392,9 @@ static unsigned crowd(const struct world *w, const struct program *p)
 }
 
 #ifdef __SANITIZE_ADDRESS__
-#define SEEDS 30 /* each takes ten times as long */
+#define SEEDS rounds(10, 30) /* each takes ten times as long */
 #else
-#define SEEDS 180
+#define SEEDS rounds(40, 180)
 #endif
 
 /* Whatever groups share whatever devices: nobody is torn (run() looks at each step), nobody

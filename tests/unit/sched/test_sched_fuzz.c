@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The scheduler core under random events, with its invariants checked after each: seeded, so that a
  * failure repeats. */
+#include "../rounds.h"
 #include "sched_books.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
-#define EVENTS 35000
-#define SEEDS  8
+#define EVENTS rounds(15000, 35000)
+#define SEEDS  rounds(4, 8)
 #else
-#define EVENTS 200000
-#define SEEDS  40
+#define EVENTS rounds(60000, 200000)
+#define SEEDS  rounds(16, 40)
 #endif
 
 static void add_ent(struct fuzz *f, struct ent *e)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the core says that each used of a device, beside what the device did: under every policy. */
+#include "../rounds.h"
 #include "../sim/simulate_world.h"
 
 #ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
-#define WORLDS 6
+#define WORLDS rounds(2, 6)
 #else
-#define WORLDS 20
+#define WORLDS rounds(5, 20)
 #endif
 
 static struct {

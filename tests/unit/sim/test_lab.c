@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "../rounds.h"
 #include "base/list.h"
 #include "sim/lab_internal.h"
 #include <stdio.h>
@@ -474,6 +475,8 @@ static void every_check_can_fail(void **state)
 #ifdef __SANITIZE_ADDRESS__
 	skip(); /* a minute, of what the others run too */
 #endif
+	if (brief())
+		skip();
 	each_promise (p, s)
 		assert_int_equal(fm_lab_run(*p, s, &report, &failed, &err), 0);
 	report.wants = wants_scenario;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The memory of simulated devices: what fits, what moves, what it costs, and what never happens. */
+#include "../rounds.h"
 #include "simulate_world.h"
 
 #define GB  UINT64_C(1000000000)
 #define MIB (UINT64_C(1) << 20)
 
 #ifdef __SANITIZE_ADDRESS__ /* each takes ten times as long */
-#define SEEDS 60
+#define SEEDS rounds(20, 60)
 #else
-#define SEEDS 300
+#define SEEDS rounds(60, 300)
 #endif
 
 static void memory(struct world *w, const char *memory_policy, struct fm_sim_device d)

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "../rounds.h"
 #include <cmocka.h>
 
 /* --- the explorer --- */
@@ -239,6 +240,8 @@ static void test_faults_are_found(void **state)
 #ifdef __SANITIZE_ADDRESS__
 	skip(); /* the same code as above, eighteen times */
 #endif
+	if (brief())
+		skip();
 	for (unsigned f = 1; f < FAULTS; f++) {
 		const char *what = NULL;
 
