@@ -23,6 +23,7 @@ import traceback
 BUILD = os.environ.get("BUILD") or sys.exit("BUILD: set it to the build directory (ctest does)")
 SANITIZE = os.environ.get("SANITIZE", "")
 ALL_SANITIZED = os.environ.get("FERMATA_TEST_SANITIZED") == "all"
+LONG = os.environ.get("FERMATA_TEST_LONG", "") not in ("", "0")
 FERMATA = os.path.join(BUILD, "bin", "fermata")
 FERMATA_LAB = os.path.join(BUILD, "bin", "fermata-lab")
 FERMATAD = os.path.join(BUILD, "bin", "fermatad")
@@ -117,6 +118,13 @@ def seldom_sanitized(*cases):
     if not SANITIZE or ALL_SANITIZED:
         return cases
     return skipped(cases, "takes long in a sanitized process: script/test --long")
+
+
+def long(case):
+    """A case for script/test --long (FERMATA_TEST_LONG=1), for a GPU, or by its name: it runs what others run in more ways, for
+    longer, or at larger sizes. Those that are left out are named in one line at the end."""
+    case.long = True
+    return case
 
 
 def preload(*libraries):
@@ -532,27 +540,44 @@ def lib_client(f, stack, group="-", *options, device=None):
     return p
 
 
-def main(*cases):
-    """Run the cases (or those named as arguments; or, behind --but, the others), each with an ExitStack; 0, 1, or 77 when all
-    were skipped."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background inherits that it is ignored
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    but, named = sys.argv[1:2] == ["--but"], set(sys.argv[1:]) - {"--but"}
+def chosen(cases, argv):
+    """The cases to run, and the names of those that are left to script/test --long."""
+    but, named = argv[:1] == ["--but"], set(argv) - {"--but"}
     if named - {c.__name__ for c in cases}:
         sys.exit(f"{sys.argv[0]} has no case {' '.join(named - {c.__name__ for c in cases})}")
-    cases = [c for c in cases if not named or (c.__name__ in named) != but]
+    if named and not but:
+        return [c for c in cases if c.__name__ in named], []
+    cases = [c for c in cases if c.__name__ not in named]
+    every = LONG or SANITIZE and ALL_SANITIZED or os.environ.get("FERMATA_TEST_GPU")
+    left = [c for c in cases if hasattr(c, "long") and not every]
+    return [c for c in cases if c not in left], [c.__name__ for c in left]
+
+
+def processor_seconds():
+    """Of this process, and of those that it has waited for."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
+def main(*cases):
+    """Run the cases (or those named as arguments; or, behind --but, the others), each with an ExitStack; 0, 1, or 77 when all
+    were skipped, or left out as too long()."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who is started in the background inherits that it is ignored
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    cases, left = chosen(cases, sys.argv[1:])
     failed, passed = 0, 0
     for case in cases:
-        begin = time.monotonic()
+        begin, before = time.monotonic(), processor_seconds()
         try:
             with contextlib.ExitStack() as stack:
                 case(stack)
             passed += 1
-            print(f"ok       {case.__name__} ({time.monotonic() - begin:.1f} s)", flush=True)
+            print(f"ok       {case.__name__} ({time.monotonic() - begin:.1f} s, {processor_seconds() - before:.1f} s of processors)", flush=True)
         except Skip as e:
             print(f"skipped  {case.__name__}: {e}", flush=True)
         except Exception:  # whatever it is, the case failed; the others still run
             failed += 1
             traceback.print_exc(file=sys.stdout)
             print(f"FAILED   {case.__name__}", flush=True)
+    if left:
+        print(f"left to --long: {len(left)}: {' '.join(left)}", flush=True)
     sys.exit(1 if failed else 0 if passed else 77)

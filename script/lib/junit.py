@@ -25,13 +25,20 @@ def reasons(case):
     return [": ".join(filter(None, m.groups())) for m in found if m]
 
 
+def left(case):
+    """The names of its cases that are for --long."""
+    return {word for line in output(case) if line.startswith("left to --long: ") for word in line.split(":")[2].split()}
+
+
 def main(files):
     passed = failed = skipped = 0
+    longer = {}  # by test, cases that are left to --long
     skips = {}  # by reason, where
     for file in files:
         build = os.path.basename(file).removesuffix(".xml")
         for case in ET.parse(file).getroot().iter("testcase"):
             skip = case.find("skipped")
+            longer.setdefault(case.get("name"), set()).update(left(case))
             whole = skip is not None and skip.get("message", "").startswith("SKIP_RETURN_CODE")
             passed += case.get("status") == "run"
             skipped += whole
@@ -42,6 +49,8 @@ def main(files):
                 report(build, case)
     for what, builds in skips.items():
         print(f"skipped: {what} ({', '.join(builds)})")
+    if cases := sum(map(len, longer.values())):
+        print(f"left to script/test --long: {cases} cases:", "; ".join(f"{n}: {' '.join(sorted(c))}" for n, c in sorted(longer.items()) if c))
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed or not passed else 0
 

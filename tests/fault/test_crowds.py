@@ -8,9 +8,9 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import SANITIZE, Fermata, Program, Steering, check, eventually, lib_client, main, program, seldom_sanitized
+from harness import LONG, SANITIZE, Fermata, Program, Steering, check, eventually, lib_client, main, program, seldom_sanitized
 
-SECONDS = 5 if SANITIZE else 30
+SECONDS = 30 if LONG and not SANITIZE else 5
 GROUPS = 100 if SANITIZE else 1000
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import PATIENCE, Fermata, check, cuda_env, main, need_cuda_shim, program, seldom_sanitized
+from harness import PATIENCE, Fermata, check, cuda_env, long, main, need_cuda_shim, program, seldom_sanitized
 
 THREADS, STEPS = "4", "150"
 NARROW = {"FAKE_CUDA_NARROW": "1", "FAKE_CUDA_FIRST": "wait,order"}
@@ -46,6 +46,7 @@ def inside_kernels(stack):
     storm(stack, 3, "--guardian")
 
 
+@long
 def in_few_channels(stack):
     storm(stack, 4, "--guardian", **NARROW)
 

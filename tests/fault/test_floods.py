@@ -15,11 +15,10 @@ import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import (BUILD, PATIENCE, SANITIZE, Fermata, Program, Skip, check, cuda_env, eventually, hung, main,  # noqa: E402
+from harness import (BUILD, LONG, PATIENCE, SANITIZE, Fermata, Program, Skip, check, cuda_env, eventually, hung, main,  # noqa: E402
                      need_cuda_shim, program)
 
 ENEMY, OTHER = 61011, 61012  # nobody has these
-LONG = os.environ.get("FERMATA_TEST_LONG", "") not in ("", "0")
 FDS_MOST = 768 if os.environ.get("FERMATA_TEST_STRICT") else 512  # a page of gates for each
 
 

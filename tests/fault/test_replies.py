@@ -15,9 +15,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import PATIENCE, SANITIZE, Fermata, Skip, check, eventually, lib_client, main
+from harness import LONG, PATIENCE, SANITIZE, Fermata, Skip, check, eventually, lib_client, main
 
-LONG = os.environ.get("FERMATA_TEST_LONG", "") not in ("", "0")
 CLIENTS, QUEUES = (32, 128) if LONG else (8, 128)
 CONNECTIONS = 32
 SECONDS = 20 if LONG else 2

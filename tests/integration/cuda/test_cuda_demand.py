@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 import managed
-from harness import SANITIZE, Skip, check, eventually, main, program
+from harness import SANITIZE, Skip, check, eventually, long, main, program
 from managed import MIB, memory, start
 
 
@@ -67,6 +67,7 @@ def all_at_once(stack):
     no_refusal(*programs)
 
 
+@long
 def six_allocate_at_once(stack):
     """Three times of what the device has. Each waits for those before it, and none is refused."""
     fermata = world(stack)

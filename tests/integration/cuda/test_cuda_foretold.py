@@ -11,7 +11,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 import managed
-from harness import FERMATA, PATIENCE, Fermata, ask, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import FERMATA, PATIENCE, Fermata, ask, check, cuda_env, eventually, long, main, need_cuda_shim, program
 
 MIB = 1 << 20
 CHUNK = 128  # MiB: what moves as a whole
@@ -145,6 +145,7 @@ def moved(stack, programs, how):
     return (after - before) // MIB
 
 
+@long
 def bytes_by_allocation_and_by_template(stack):
     """Buffers of which a quarter is used, of all of them 150 and 300 % of the device."""
     for programs, least in ((2, 4.7), (4, 10)) if os.environ.get("FERMATA_TEST_LONG") == "1" else ((2, 4.7),):

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, FERMATA, SANITIZE, Fermata, check, cuda_env, foreign, main, need_cuda_shim, program
+from harness import BUILD, FERMATA, SANITIZE, Fermata, check, cuda_env, foreign, long, main, need_cuda_shim, program
 
 DRIVERS = {"this one": None, "an old one": os.path.join(BUILD, "tests", "fakes", "old")}
 if SANITIZE or os.environ.get("FERMATA_TEST_CUDA") == "real":  # each look-up takes the sanitizer long
@@ -54,6 +54,7 @@ def driver_opened(stack):
     same(stack, "cuda_lookups", "global", lines=10000)
 
 
+@long
 def driver_of_a_library(stack):
     same(stack, "cuda_lookups", "library", lines=10000)
     same(stack, "cuda_lookups", "library-global", lines=10000)

@@ -15,7 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import FERMATA, SANITIZE, Skip, ask, check, eventually, main, program, seldom_sanitized
+from harness import FERMATA, SANITIZE, Skip, ask, check, eventually, long, main, program, seldom_sanitized
 from managed import MIB, Managed, back, out, start, world
 
 
@@ -642,6 +642,7 @@ def first_memory_beside_work(stack):
     p.kill()
 
 
+@long
 def gives_host_memory_back_beside_launches(stack):
     """The driver waits for the device in that, and what is launched might wait for the program."""
     fermata = world(stack, FAKE_CUDA_LOCK=1, FERMATA_MEMORY_KEEP=0)
@@ -726,6 +727,7 @@ def sets_see_the_same(stack):
         same(name, fermata.program(argv, "--memory"), want)
 
 
+@long
 def sets_put_out_at_random(stack):
     """All of their memory goes out at any moment, again and again, until they end."""
     fermata = world(stack, FAKE_CUDA_DEVICES=2)

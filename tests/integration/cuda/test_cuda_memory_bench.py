@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, PATIENCE, Fermata, Skip, check, cuda_env, main, need_cuda_shim, unsanitized
+from harness import BUILD, LONG, PATIENCE, Fermata, Skip, check, cuda_env, main, need_cuda_shim, unsanitized
 
 BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "script", "lib", "memory_bench")
 
@@ -36,7 +36,7 @@ def rows_where_little_fits(stack):
     env = {**cuda_env(os.environ), "FAKE_CUDA_DEVICE": device, "FAKE_CUDA_CAPACITY": "400M", "FAKE_CUDA_CONTEXT": "1M", "MEMORY_BENCH_CONTEXT_MIB": "8",
            "MEMORY_BENCH_SECONDS": "0.5", "MEMORY_BENCH_TORCH": os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_stand_in.py")}
     names = ["demand", "train"]
-    if os.environ.get("FERMATA_TEST_LONG"):
+    if LONG:
         names += ["changed", "switch", "openings", "servers", "urgent"]
     r = subprocess.run([sys.executable, BENCH, "--gib", "0.0625", BUILD, *names], env=env, capture_output=True, text=True,
                        timeout=4 * PATIENCE)
@@ -66,9 +66,8 @@ def sets(stack):
     dir_ = stack.enter_context(tempfile.TemporaryDirectory())
     env = {**cuda_env(os.environ), "FAKE_CUDA_DEVICE": os.path.join(dir_, "device"), "FAKE_CUDA_CAPACITY": "400M", "FAKE_CUDA_CONTEXT": "1M",
            "MEMORY_BENCH_NETS": os.path.join(os.path.dirname(os.path.abspath(__file__)), "nets_stand_in.py"), "BUILD": BUILD}
-    long = os.environ.get("FERMATA_TEST_LONG")
-    argv = ["--out", dir_, "--variants", "jit,whole,opt,lru,jit-copies" if long else "jit", BUILD]
-    said = bench(env, *argv, *(["A150", "A300", "B150", "C150", "D150", "M150", "K150", "NA", "NB", "ND"] if long else ["A150"]))
+    argv = ["--out", dir_, "--variants", "jit,whole,opt,lru,jit-copies" if LONG else "jit", BUILD]
+    said = bench(env, *argv, *(["A150", "A300", "B150", "C150", "D150", "M150", "K150", "NA", "NB", "ND"] if LONG else ["A150"]))
     check(re.search(r"^A150   in-hbm        4 of .* steps/s", said, re.M), said)
     check(re.search(r"^A150   jit           [\d.]+ \([\d.]+ to [\d.]+\) %, predicted [\d.]+: [\d.]+;", said, re.M), said)
     with open(os.path.join(dir_, "results.jsonl"), encoding="ascii") as f:

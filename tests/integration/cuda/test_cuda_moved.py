@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import PATIENCE, SANITIZE, Skip, check, cuda_env, main, program, seldom_sanitized
+from harness import PATIENCE, SANITIZE, Skip, check, cuda_env, long, main, program, seldom_sanitized
 
 
 def probe(name, *args):
@@ -29,6 +29,7 @@ def failures(lines):
             and not re.search("cuMemcpyBatchAsync .*pageable.*: (lost|wrong)", line)]
 
 
+@long
 def commands_behind_a_gate(_):
     lines, total = probe("p7")
     check(not failures(lines), f"{failures(lines)[:5]}")

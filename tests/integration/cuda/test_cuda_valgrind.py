@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Fermata, Skip, check, cuda_env, main, need_cuda_shim, program
+from harness import SANITIZE, Fermata, Skip, check, cuda_env, long, main, need_cuda_shim, program
 
 ERRORS = 99
 PLAIN = ("cuda_order", "cuda_graph")
@@ -41,6 +41,7 @@ def shim(stack):
     clean(stack, PLAIN, {})
 
 
+@long
 def guardian(stack):
     clean(stack, GUARDED, {"FERMATA_GUARDIAN": "1"})
 

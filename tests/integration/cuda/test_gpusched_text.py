@@ -15,12 +15,12 @@ import tempfile
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard"))
 import ptx_machine as machine
-from harness import SANITIZE, Skip, check, main, program
+from harness import LONG, SANITIZE, Skip, check, main, program
 
 machine.LANES = 32
 DEVICE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "device")
 # What is ours is the text: to run it more often tells a sanitizer nothing.
-TRACES, STEPS = (2, 6) if SANITIZE else (4, 12)
+TRACES, STEPS = (4, 12) if LONG and not SANITIZE else (2, 6)
 TOLD, READ = 0x70000000, 0x60000000  # memory of the host
 TASKS = 32  # of struct fm_gates_told
 TOLD_DONE, TOLD_DECIDED, TOLD_LEFT, TOLD_UNTIL, TOLD_EXPIRED, TOLD_NOTES = (
@@ -403,7 +403,7 @@ def test_each_slot_has_a_chain(stack):
 def test_no_release_is_lost_as_a_chain_ends(stack):
     """Looks of the host at any moment are for the fake driver, where they cost less; here some, of which the last are where it rests."""
     steps = 0
-    for part in (None, 0.9) if SANITIZE else (None, 0.6, 0.8, 0.9, 0.97):
+    for part in (None, 0.6, 0.8, 0.9, 0.97) if LONG and not SANITIZE else (None, 0.9):
         after = int(steps * (part or 0))
         g = Graphs(random.Random(7))
         g.ask(0, 1)

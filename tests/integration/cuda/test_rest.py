@@ -15,14 +15,14 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, PATIENCE, Fermata, Program, check, cuda_env, main, need_cuda_shim, preload, program, seldom_sanitized, unsanitized
+from harness import (BUILD, LONG, PATIENCE, Fermata, Program, check, cuda_env, main, need_cuda_shim, preload, program,
+                     seldom_sanitized, unsanitized)
 
 SETS = ("cuda_order", "cuda_memory", "cuda_graph", "cuda_launch", "cuda_devices", "cuda_answers", "cuda_rests")
 # What one thread is told in the middle of another's call depends on which of the two the driver hears first. A process
 # that has a call which nobody knows is not put to rest (test_cuda_managed.py, unknown_calls_pin).
 LEFT_OUT = {"cuda_answers": ("asked before", "unknown call")}
 SECONDS = os.environ.get("FERMATA_TEST_SECONDS", "0.5")
-LONG = os.environ.get("FERMATA_TEST_LONG", "") not in ("", "0")
 DEVICES = {"FAKE_CUDA_DEVICES": "2"}
 ENV = cuda_env({**os.environ, **DEVICES})
 SHIM = os.path.join(BUILD, "tests", "librests_cuda.so")

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, PATIENCE, SANITIZE, Fermata, Skip, check, eventually, main, program, seldom_sanitized
+from harness import BUILD, PATIENCE, SANITIZE, Fermata, Skip, check, eventually, long, main, program, seldom_sanitized
 
 USUAL = "libOpenCL.so.1"
 LEVELS = ("1", "2", "3")
@@ -55,6 +55,7 @@ def at_each(stack, *more, loaders=()):
             right(fermata, level, how, *loaders)
 
 
+@long
 def lives(stack):
     """Opened, used, closed, five times."""
     at_each(stack, "lives", "lives-")
@@ -65,6 +66,7 @@ def leaks(stack):
     at_each(stack, "leak", "leak-")
 
 
+@long
 def two_loaders(stack):
     """Of different files, one after the other and both at once."""
     two = copies(stack, 2)

@@ -9,7 +9,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Fermata, Skip, check, eventually, main, need_level_3, program, seldom_sanitized
+from harness import SANITIZE, Fermata, Skip, check, eventually, long, main, need_level_3, program, seldom_sanitized
 
 SETS = ("opencl_order", "opencl_memory", "opencl_life", "opencl_kernels")
 SECONDS = os.environ.get("FERMATA_TEST_SECONDS", "0.5")
@@ -57,6 +57,7 @@ def run_all(fermata, text, *options):
         same(name, fermata.program(command(name), *options), text)
 
 
+@long
 def alone(stack):
     run_all(Fermata(stack), "alone")
 
@@ -67,6 +68,7 @@ def level_1(stack):
     run_all(Fermata(stack), "at level 1", "--level", "1")
 
 
+@long
 def contended(stack):
     """An equal takes turns with the set: its queues are stopped in the middle of everything."""
     fermata = Fermata(stack)
@@ -78,6 +80,7 @@ def contended(stack):
     worker.finish()
 
 
+@long
 def contended_at_level_1(stack):
     fermata = Fermata(stack)
     worker = fermata.worker("--level", "1")
@@ -86,6 +89,7 @@ def contended_at_level_1(stack):
     worker.finish()
 
 
+@long
 def fair(stack):
     if SANITIZE:
         raise Skip("which policy it is only the daemon knows")
@@ -160,6 +164,7 @@ def stopped_in_the_middle(stack):
     need_level_3(any(3 in q["levels"] for q in queues))
 
 
+@long
 def daemon_goes_and_comes(stack):
     """The daemon is killed and started again while the sets run."""
     fermata = Fermata(stack)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Fermata, Skip, check, eventually, foreign, main, need
+from harness import SANITIZE, Fermata, Skip, check, eventually, foreign, long, main, need
 
 # PoCL compiles hashcat's kernels for most of a minute otherwise.
 os.environ.setdefault("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
@@ -70,6 +70,7 @@ def pyopencl(stack):
     same(stack, [PYTHON, os.path.join(HERE, "pyopencl_work.py"), "3"])
 
 
+@long
 def ffmpeg(stack):
     need("ffmpeg")
     frames = same(stack, AVGBLUR(2).split())
@@ -93,6 +94,7 @@ def hashcat_argv(stack, word):
             "--potfile-disable", md5, mask], f"{md5}:{word}\n"
 
 
+@long
 def hashcat(stack):
     """It finds OpenCL by dlopen and dlsym."""
     if SANITIZE:

@@ -48,7 +48,7 @@ def the_background_is_compared_with_itself(stack):
 
 def it_says_so_before_it_measures(stack):
     for _ in range(3 * len(os.sched_getaffinity(0))):  # others who want the processors
-        p = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+        p = subprocess.Popen([sys.executable, "-c", "import os; os.nice(19)\nwhile True: pass"])
         stack.callback(p.wait)
         stack.callback(p.kill)
     argv = [sys.executable, os.path.join(SOURCE, "script", "lib", "demo.py"), "--build", BUILD, "--seconds", "2"]
@@ -56,7 +56,7 @@ def it_says_so_before_it_measures(stack):
         said = []
         for line in p.stderr:
             said.append(line)
-            if "choosing a device" in line:
+            if "machine is busy: " in line or "choosing a device" in line:
                 break
         p.terminate()
         p.stderr.read()

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-from harness import BUILD, PATIENCE, SANITIZE, Fermata, check, cuda_env, main, need_cuda_shim, program, seldom_sanitized, unsanitized
+from harness import BUILD, PATIENCE, SANITIZE, Fermata, check, cuda_env, long, main, need_cuda_shim, program, seldom_sanitized, unsanitized
 
 SET = program("cuda_channels")
 # Fewer channels than a device has, as many as it has and as it can have, and some that are sooner full: with much less room than
@@ -42,6 +42,7 @@ def same(p, want, text):
     check(got == want, f"it differs {text}:\n{differ}")
 
 
+@long
 def natively(stack):
     for device in DEVICES[:-1] + FIRST:
         check(native(**device) == WANT, f"it differs natively on {device}")
@@ -81,6 +82,7 @@ def new_contexts(stack):
     at_random(stack, FIRST, ["0", "new contexts"], want, hold=0.08, FERMATA_GUARDIAN="1")
 
 
+@long
 def guarded(stack):
     """Stopped in the middle of kernels."""
     at_random(stack, FERMATA_GUARDIAN="1")
@@ -110,6 +112,7 @@ def green(stack):
     set_at_random(stack, "cuda_guard_green")
 
 
+@long
 def graphs(stack):
     """Graphs that stand at covers."""
     for name in "cuda_guard_graphs", "cuda_guard_copies":

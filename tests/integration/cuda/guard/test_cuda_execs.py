@@ -10,7 +10,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-from harness import BUILD, Fermata, check, cuda_env, eventually, main, need_cuda_shim, preload, program, seldom_sanitized
+from harness import BUILD, Fermata, check, cuda_env, eventually, long, main, need_cuda_shim, preload, program, seldom_sanitized
 
 ENV = cuda_env(dict(os.environ))
 EXECS = "cuda_guard_execs"
@@ -117,6 +117,7 @@ def refused(stack):
     other.finish()
 
 
+@long
 def many(stack):
     """One after the other, more than there may be at one time, each launched in a stream that goes before it does, or in one
     without a guardian."""

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-from harness import Fermata, check, cuda_env, eventually, main, need_cuda_shim, program, seldom_sanitized, unsanitized
+from harness import Fermata, check, cuda_env, eventually, long, main, need_cuda_shim, program, seldom_sanitized, unsanitized
 
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 LOOPS = {"FERMATA_GUARDIAN_LOOPS": "nobody:gr*d"}
@@ -85,6 +85,7 @@ def others_on_the_device(stack):
 PADDED = ("cuda_guard", "cuda_order")
 
 
+@long
 def beside_urgent_work(stack):
     """On a few multiprocessors, while a more urgent program of the same MPS server has the device; both are suspended at random, so
     that they move back and forth."""
@@ -138,6 +139,7 @@ def daemon_goes_and_comes(stack):
 MIXED = "cuda_guard_mixed"
 
 
+@long
 def whole_ones_among_others(stack):
     """Launches that do as the one in front of them, or decide for themselves, in several orders."""
     fermata, running, native = world(stack), {}, {}
@@ -496,6 +498,7 @@ def waits_for_a_thread(stack, pairs=AWAITS, **env):
     other.finish()
 
 
+@long
 def waits_in_few_channels(stack):
     """On a device whose streams share channels, and where what is put into one comes behind first launches in others."""
     waits_for_a_thread(stack, FAKE_CUDA_NARROW="1", FAKE_CUDA_FIRST="order")

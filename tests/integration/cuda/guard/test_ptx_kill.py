@@ -13,7 +13,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 import ptx_machine as machine
-from harness import SANITIZE, Skip, check, main, program
+from harness import LONG, SANITIZE, Skip, check, main, program
 
 FILE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "data", "kill", "kill.ptx")
 STOP = BLOCK = 0x1000  # the stop word stands in the control block
@@ -21,7 +21,7 @@ COUNT, FIRST, LEFT, MAP = 4, 8, 48, 64
 X, Y = 0x20000000, 0x30000000
 EACH, AGAIN = range(2)  # modes
 KILL = 1 << 61          # of a launch's number
-TRIALS = 3 if SANITIZE else 12
+TRIALS = 12 if LONG and not SANITIZE else 3
 STEPS = 80  # instructions between two looks, of which there are thousands in truth
 
 

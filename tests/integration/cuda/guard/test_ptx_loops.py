@@ -14,7 +14,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
 import ptx_machine as machine
-from harness import SANITIZE, Skip, check, main, program
+from harness import LONG, SANITIZE, Skip, check, long, main, program
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "data")
 STOP = BLOCK = 0x1000  # the stop word stands in the control block
@@ -24,7 +24,7 @@ SAVE, X, Y = 0x10000000, 0x20000000, 0x30000000
 EACH, AGAIN, GRID = range(3)  # modes
 POLLED = 1
 # What is ours is the text that is made: to run it more often tells a sanitizer nothing.
-TRIALS, DRAWN_TRIALS, DRAWN = (2, 1, 15) if SANITIZE else (6, 2, 60)
+TRIALS, DRAWN_TRIALS, DRAWN = (6, 2, 60) if LONG and not SANITIZE else (2, 1, 15)
 STEPS = 60  # instructions between two looks, of which there are 2048 in truth
 
 
@@ -201,6 +201,7 @@ def drawn_kernels(_):
     check(tried > DRAWN // 2 and inside > DRAWN, "hardly any was left in a loop")
 
 
+@long
 def never_left(_):
     """Not guarded, as a whole grid, and without an area or with too small a one: a stop changes nothing for what runs."""
     for case in cases():

@@ -12,7 +12,7 @@ import tempfile
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, *[".."] * 3))
-from harness import BUILD, PATIENCE, Fermata, check, cuda_env, main, need_cuda_shim, preload
+from harness import BUILD, PATIENCE, Fermata, check, cuda_env, long, main, need_cuda_shim, preload
 from torch_served import SOURCE, environment
 
 sys.path.insert(0, os.path.join(SOURCE, "script", "lib"))
@@ -72,6 +72,7 @@ def all_of_it(stack):
     check(r.returncode == 0, f"{r.returncode}: {r.stdout} {r.stderr}")
 
 
+@long
 def each_network_is_stopped(stack):
     need_cuda_shim()
     f = Fermata(stack, start=False)
