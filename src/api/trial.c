@@ -88,7 +88,7 @@ static bool has_come_so_far(struct trial *t, const struct fm_hw_ops *ops, void *
 
 /* The gate is closed. Puts a tracker behind it, and into each other queue. */
 static bool stands(struct trial *t, const struct fm_hw_ops *ops, void *hwq,
-	const struct fm_trial_queue *others)
+	const struct fm_trial_queue *others, uint64_t so_long)
 {
 	const struct fm_trial_queue own = {ops->track, hwq};
 
@@ -96,7 +96,7 @@ static bool stands(struct trial *t, const struct fm_hw_ops *ops, void *hwq,
 		return false;
 	for (unsigned i = 0; i < t->n; i++)
 		put(t, i, &others[i]);
-	nap(FM_TRIAL_STANDS);
+	nap(so_long);
 	await(t, 0, t->n, FM_TRIAL_PASSES);
 	for (unsigned i = 0; i < t->n; i++)
 		t->mark[i].late = t->mark[i].put && !atomic_load(&t->mark[i].came);
@@ -122,7 +122,7 @@ static enum fm_trial verdict(struct trial *t, bool passed, unsigned *stalled)
 }
 
 static enum fm_trial try_once(const struct fm_hw_ops *ops, void *hwq,
-	const struct fm_trial_queue *others, unsigned n, unsigned *stalled)
+	const struct fm_trial_queue *others, unsigned n, unsigned *stalled, uint64_t so_long)
 {
 	struct trial *t = calloc(1, sizeof(*t) + (n + 2) * sizeof(t->mark[0]));
 	enum fm_trial is = FM_TRIAL_REFUSED;
@@ -138,7 +138,7 @@ static enum fm_trial try_once(const struct fm_hw_ops *ops, void *hwq,
 		unref(t);
 		return is;
 	}
-	put_all = stands(t, ops, hwq, others);
+	put_all = stands(t, ops, hwq, others, so_long);
 	passed = atomic_load(&t->mark[n].came);
 	ops->host_gate.reactivate(hwq, gate);
 	if (put_all)
@@ -158,7 +158,7 @@ enum fm_trial fm_gate_try(const struct fm_hw_ops *ops, void *hwq,
 	FM_NO_CANCEL; /* the gate would stay closed */
 
 	for (unsigned i = 1; i <= FM_MAX(FM_TRIAL_STALLED, FM_TRIAL_HELD); i++) {
-		is = try_once(ops, hwq, others, pass ? 0 : n, stalled);
+		is = try_once(ops, hwq, others, pass ? 0 : n, stalled, FM_TRIAL_STANDS);
 		if (is != FM_TRIAL_HOLDS && is != FM_TRIAL_STALLS)
 			return is;
 		pass = pass || is == FM_TRIAL_HOLDS;
@@ -166,4 +166,11 @@ enum fm_trial fm_gate_try(const struct fm_hw_ops *ops, void *hwq,
 			return FM_TRIAL_HOLDS;
 	}
 	return FM_TRIAL_STALLS;
+}
+
+enum fm_trial fm_gate_stand(const struct fm_hw_ops *ops, void *hwq, uint64_t ns)
+{
+	FM_NO_CANCEL; /* as above */
+
+	return try_once(ops, hwq, NULL, 0, NULL, ns);
 }

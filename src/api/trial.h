@@ -34,3 +34,7 @@ struct fm_trial_queue {
  * are busy for the whole trial, or refuse, say nothing. */
 enum fm_trial fm_gate_try(const struct fm_hw_ops *ops, void *hwq,
 	const struct fm_trial_queue *others, unsigned n, unsigned *stalled);
+
+/* Tries an idle hwqueue's gate once, alone, for so long: a driver may end what has stood for long.
+ */
+enum fm_trial fm_gate_stand(const struct fm_hw_ops *ops, void *hwq, uint64_t ns);

@@ -2,6 +2,7 @@
 #include "doctor/doctor.h"
 #include "api/api.h"
 #include "base/cleanup.h"
+#include "base/parse.h"
 #include "base/util.h"
 #include "board/proto.h"
 #include "cmd/place.h"
@@ -19,7 +20,16 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+enum { KEY_PROVE = CLI_KEY_OWN };
+
+#define PROVE      "12" /* longer than kernel drivers leave a context alone that does not move */
+#define PROVE_MOST 120
+
 static const struct argp_option options[] = {
+	{"prove", KEY_PROVE, "SECONDS", OPTION_ARG_OPTIONAL,
+		"Where only fake drivers have shown a level yet, let a gate stand for so long "
+		"(" PROVE "), and note whether it did: programs get that level from then on",
+		0},
 	CLI_OPT_JSON,
 	CLI_OPT_SOCKET,
 	{0},
@@ -27,9 +37,18 @@ static const struct argp_option options[] = {
 
 static error_t parse_doctor(int key, char *arg, struct argp_state *state)
 {
+	struct doctor *d = state->input;
+	struct fm_err err = {0};
+	int64_t seconds;
+
 	if (key == ARGP_KEY_ARG)
 		cli_usage(state, "doctor takes no argument '%s'", arg);
-	return cli_option(key, arg, state->input);
+	if (key != KEY_PROVE)
+		return cli_option(key, arg, d->cli);
+	if (fm_parse_int(arg ?: PROVE, 1, PROVE_MOST, &seconds, &err))
+		cli_usage_err(state, &err);
+	d->prove = (unsigned)seconds;
+	return 0;
 }
 
 static const struct argp argp = {
@@ -228,7 +247,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
 	struct doctor d = {.cli = cli, .checks = checks, .devices = devices};
 	int rc = CLI_OK;
 
-	cli_parse(&argp, argc, argv, 0, cli);
+	cli_parse(&argp, argc, argv, 0, &d);
 	check_daemon(&d);
 	check_rights(&d);
 	for (const struct fm_api *const *a = fm_apis; *a; a++)

@@ -19,6 +19,8 @@ struct doctor {
 	struct cli *cli;
 	json_t *checks, *devices;
 	bool bad;
+	unsigned prove; /* so many seconds a gate must stand on devices that are unproven; 0: not
+			   tried */
 	char daemon_dir[CTL_PATH]; /* "": no daemon answers */
 	bool usable; /* an API was found whose programs and devices can be scheduled */
 };

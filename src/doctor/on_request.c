@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "on_request.h"
+#include "base/clock.h"
 #include <dlfcn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+#define STAND   "FERMATA_PROBE_STAND" /* [s] for the probe's process */
+#define DEVICES 16u                   /* of one API, which are tried one after the other */
 
 int on_request_inject(
 	const struct fm_api *api, const struct fm_api_wishes *wishes, struct fm_err *err)
@@ -62,13 +67,14 @@ static bool may_be_here(const struct on_request *row)
 void on_request_doctor(const struct fm_api *api, struct doctor *d)
 {
 	struct probe_result result;
-	char text[64];
+	char text[64], stand[16];
 
 	if (!may_be_here(api->on_request))
 		return;
 	snprintf(text, sizeof(text), "trying the devices of %s...", api->on_request->shim.name);
+	snprintf(stand, sizeof(stand), "%u", d->prove);
 	doctor_progress(d, text);
-	if (probe_run(api->name, NULL, NULL, &result))
+	if (probe_run_longer(api->name, STAND, stand, DEVICES * d->prove * FM_S, &result))
 		return;
 	judge(d, api, &result);
 	json_decref(result.lines);
@@ -122,13 +128,31 @@ void probe_device(FILE *out, const struct fm_api *api, const char *name, const c
 			     "platform", api->on_request->shim.name, "version", "-", "type", type));
 }
 
-void probe_levels(FILE *out, unsigned levels, const char *text)
+static json_t *levels_line(unsigned levels, const char *text)
 {
 	json_t *list = json_array();
 
 	for (int level = 1; levels >> level; level++)
 		if (levels >> level & 1)
 			json_array_append_new(list, json_integer(level));
-	probe_tell(
-		out, json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", list, "text", text));
+	return json_pack("{s:s, s:o, s:s}", "step", "levels", "levels", list, "text", text);
+}
+
+void probe_levels(FILE *out, unsigned levels, const char *text)
+{
+	probe_tell(out, levels_line(levels, text));
+}
+
+void probe_unproven(FILE *out, unsigned levels, const char *text, const char *what, bool stood)
+{
+	json_t *line = levels_line(levels, text);
+
+	json_object_set_new(line, "what", json_string(what));
+	json_object_set_new(line, "stood", json_boolean(stood));
+	probe_tell(out, line);
+}
+
+uint64_t probe_stand(void)
+{
+	return (uint64_t)atoi(getenv(STAND) ?: "0") * FM_S;
 }

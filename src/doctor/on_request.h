@@ -8,6 +8,7 @@
 #include "api/own.h"
 #include "cmd/preload.h"
 #include "doctor.h"
+#include "proof/proof.h"
 
 struct on_request {
 	struct preload shim;
@@ -50,3 +51,8 @@ __attribute__((format(printf, 3, 4))) void probe_fails(
 /* A device, before it is tried. And what trying it showed: bits 1 << level, and in words. */
 void probe_device(FILE *out, const struct fm_api *api, const char *name, const char *type);
 void probe_levels(FILE *out, unsigned levels, const char *text);
+/* The same of levels of which all but the first have been seen on fake drivers alone. what: for
+ * proof/proof.h. stood: a gate has now stood for probe_stand(). */
+void probe_unproven(FILE *out, unsigned levels, const char *text, const char *what, bool stood);
+/* So long a gate is to stand; 0: nothing is to be proven. */
+uint64_t probe_stand(void);

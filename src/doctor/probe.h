@@ -5,11 +5,14 @@
  * the same for each API (the others are told of where they are written, in api/NAME/tool/):
  *
  *   {"step":"device","name","platform","version","type"}    before the device is tried
- *   {"step":"levels","levels":[...],"text":...}             what trying it showed
+ *   {"step":"levels","levels":[...],"text":...}             what trying it showed. Also
+ *                      "what", for proof/proof.h, and whether it "stood", if all but level 1 has to
+ * be proven
  *   {"step":"end"}
  */
 #pragma once
 #include "cmd/cli.h"
+#include <stdint.h>
 
 struct probe_result {
 	json_t *lines;  /* array of the objects that came; the caller's to free */
@@ -20,6 +23,10 @@ struct probe_result {
  * value NULL: unset; variable NULL: left alone. 0 or negative errno when it could not be run. */
 int probe_run(
 	const char *what, const char *variable, const char *value, struct probe_result *result);
+
+/* The same, for so much longer than other probes may take. */
+int probe_run_longer(const char *what, const char *variable, const char *value, uint64_t longer,
+	struct probe_result *result);
 
 /* The first object with that step, or NULL. */
 const json_t *probe_step(const struct probe_result *result, const char *step);

@@ -74,7 +74,7 @@ static json_t *parse_lines(char *buf)
 }
 
 /* The whole group of processes: a driver may have helpers. */
-static void finish(pid_t pid, bool in_time, struct probe_result *result)
+static void finish(pid_t pid, bool in_time, uint64_t limit, struct probe_result *result)
 {
 	siginfo_t info;
 	int status = 0;
@@ -89,7 +89,8 @@ static void finish(pid_t pid, bool in_time, struct probe_result *result)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (!in_time)
-		snprintf(result->died, sizeof(result->died), "hung for %u s", LIMIT_MS / 1000);
+		snprintf(result->died, sizeof(result->died), "hung for %u s",
+			(unsigned)(limit / FM_S));
 	else if (WIFSIGNALED(status))
 		snprintf(result->died, sizeof(result->died), "crashed with signal %d (%s)",
 			WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -98,9 +99,10 @@ static void finish(pid_t pid, bool in_time, struct probe_result *result)
 			WEXITSTATUS(status));
 }
 
-int probe_run(
-	const char *what, const char *variable, const char *value, struct probe_result *result)
+int probe_run_longer(const char *what, const char *variable, const char *value, uint64_t longer,
+	struct probe_result *result)
 {
+	const uint64_t limit = LIMIT_MS * FM_MS + longer;
 	FM_CLEAN_FREE char *buf = calloc(1, OUTPUT_MAX + 1);
 	FM_CLEAN_FD int read_end = -1;
 	FM_CLEAN_FD int write_end = -1;
@@ -122,10 +124,16 @@ int probe_run(
 		exec_probe(write_end, what, variable, value);
 	setpgid(pid, pid);
 	close(fm_take_fd(&write_end));
-	in_time = collect(read_end, buf, OUTPUT_MAX, &len, fm_now() + LIMIT_MS * FM_MS);
+	in_time = collect(read_end, buf, OUTPUT_MAX, &len, fm_now() + limit);
 	result->lines = parse_lines(buf);
-	finish(pid, in_time, result);
+	finish(pid, in_time, limit, result);
 	return 0;
+}
+
+int probe_run(
+	const char *what, const char *variable, const char *value, struct probe_result *result)
+{
+	return probe_run_longer(what, variable, value, 0, result);
 }
 
 const json_t *probe_step(const struct probe_result *result, const char *step)

@@ -2,6 +2,7 @@
 #include "base/cleanup.h"
 #include "cmd/table.h"
 #include "doctor.h"
+#include "proof/proof.h"
 #include "json/json.h"
 #include <errno.h>
 #include <string.h>
@@ -36,6 +37,42 @@ void doctor_found(
 		printf("%-17s remedy: %s\n", "", remedy);
 }
 
+/* What stood in a process that died afterwards is not proven. */
+static bool prove(const struct doctor *d, const struct probe_result *result, const json_t *line,
+	const char *what)
+{
+	bool stood = json_is_true(json_object_get(line, "stood"));
+
+	if (d->prove && !*result->died)
+		fm_proof_note(what, stood);
+	return fm_proof_there(what);
+}
+
+/* Programs get no more than level 1 on a device that is unproven. */
+static void judge_proof(const struct doctor *d, const struct probe_result *result,
+	const json_t *line, json_t *device)
+{
+	const char *what = json_string_value(json_object_get(line, "what"));
+	bool more = json_array_size(json_object_get(line, "levels")) > 1;
+
+	if (!what || !more)
+		return;
+	if (prove(d, result, line, what)) {
+		json_object_set_new(device, "text",
+			json_sprintf("%s; proven on this device", cli_str(line, "text")));
+		return;
+	}
+	json_object_set_new(device, "levels", json_pack("[i]", 1));
+	json_object_set_new(device, "unproven", json_pack("[i]", 2));
+	json_object_set_new(device, "text",
+		json_sprintf(d->prove
+				     ? "%s; unproven: no gate stood for so long, or that could not "
+				       "be noted"
+				     : "%s; unproven: only a fake driver has shown level 2 yet, "
+				       "programs get it after `fermata doctor --prove'",
+			cli_str(line, "text")));
+}
+
 size_t doctor_devices(struct doctor *d, const struct probe_result *result, size_t *n)
 {
 	json_t *line, *device = NULL;
@@ -56,6 +93,7 @@ size_t doctor_devices(struct doctor *d, const struct probe_result *result, size_
 		} else if (!strcmp(step, "levels") && device) {
 			json_object_set(device, "levels", json_object_get(line, "levels"));
 			json_object_set(device, "text", json_object_get(line, "text"));
+			judge_proof(d, result, line, device);
 			usable += json_array_size(json_object_get(line, "levels")) > 0;
 		}
 	}

@@ -19,7 +19,7 @@ CASES = {
 
 def hip_env(env):
     """The environment with the fake runtime in it, in which programs are given the shim."""
-    return shim_env({"FERMATA_HIP": "1", **env, "LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "hip")})
+    return shim_env({"FERMATA_HIP": "1", "FERMATA_LEVEL": "2", **env, "LD_LIBRARY_PATH": os.path.join(BUILD, "tests", "fakes", "hip")})
 
 
 def _answers(spt):

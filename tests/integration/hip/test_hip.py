@@ -2,15 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """HIP programs under Fermata, on the fake runtime: they see what they see without it, whichever way they get at the
 runtime's functions, at level 1 and 2; urgent ones go before others; captures, threads, forks and exits."""
+import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, eventually, main, need_cuda_shim, preload, program, unsanitized
+from harness import BUILD, FERMATA, SANITIZE, Fermata, Skip, Worker, check, eventually, main, need_cuda_shim, preload, program, unsanitized
 from hip_sets import ANSWERS, CASES, WAYS, hip_env
 
 WAYS = WAYS[::5] if SANITIZE else WAYS
@@ -310,9 +313,41 @@ def preloads(stack):
 
 
 def doctor(stack):
+    """A device is unproven, and its programs get level 1, until `doctor --prove` has let a gate stand there; or unless they ask for more."""
     fermata = world(stack)
-    found = fermata.cli("doctor", check_status=False).stdout
-    check("Fake HIP device" in found and "started with FERMATA_HIP=1" in found, found)
+    del fermata.env["FERMATA_LEVEL"]
+    cache = stack.enter_context(tempfile.TemporaryDirectory())
+    fermata.env["XDG_CACHE_HOME"] = cache
+
+    def found(*options, **more):
+        env = {**fermata.env, **more}
+        run = subprocess.run([FERMATA, "doctor", "--json", *options], env=env, capture_output=True, text=True, timeout=120, check=False)
+        report = json.loads(run.stdout)
+        check(any("FERMATA_HIP=1" in c["text"] for c in report["checks"]), report["checks"])
+        return next(d for d in report["devices"] if d["name"].startswith("Fake HIP device"))
+
+    def used():
+        w = fermata.program([program("hip_worker"), "500"], cls=Worker)
+        w.line("ready")
+        fermata.knows(w.pid)
+        levels = {q["level"] for q in fermata.group(w.pid)["queues"]}
+        w.finish()
+        return levels
+
+    d = found()
+    check(d["levels"] == [1] and d["unproven"] == [2] and "doctor --prove" in d["text"], d)
+    check(used() == {1}, "level 2 unproven")
+    d = found("--prove=1", **{"FAKE_HIP_LEAKY_WAIT": "1"})
+    check(d["levels"] == [1] and "unproven" not in d and "held back" in d["text"], d)
+    check(used() == {1}, "level 2 where gates do not hold")
+    d = found("--prove=1")
+    check(d["levels"] == [1, 2] and "unproven" not in d and "proven on this device" in d["text"], d)
+    check(used() == {2}, "not level 2, though proven")
+    check(found()["levels"] == [1, 2], "forgotten")
+    shutil.rmtree(os.path.join(cache, "fermata"))
+    check(used() == {1}, "level 2 after the proof has gone")
+    fermata.env["FERMATA_LEVEL"] = "2"
+    check(used() == {2}, "not level 2, though asked for")
 
 
 main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, full, long_graphs, *unsanitized(suspended, shared),

@@ -2,16 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Level Zero programs under Fermata, on a driver of our own (tests/fakes/ze) behind Debian's loader: they see what they see without
 it, whichever way they get at the loader's functions, at level 1 and 2; urgent ones go before others; and what goes wrong."""
+import json
 import os
 import random
-import re
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import (ALL_SANITIZED, BUILD, LONG, SANITIZE, Fermata, Skip, Worker, check, eventually, main, preload, program, runtime,
-                     shim_env, unsanitized)
+from harness import (ALL_SANITIZED, BUILD, FERMATA, LONG, SANITIZE, Fermata, Skip, Worker, check, eventually, main, preload, program,
+                     runtime, shim_env, unsanitized)
 
 DRIVER = os.path.join(BUILD, "tests", "fakes", "libfake_ze.so")
 SHIM = os.path.join(BUILD, "lib", "libfermata-ze.so")
@@ -21,7 +23,7 @@ KINDS = ("queue", "immediate", "sync", "syncqueue")
 
 
 def ze_env(env):
-    return shim_env({"FERMATA_LEVEL_ZERO": "1", **env, "ZE_ENABLE_ALT_DRIVERS": DRIVER})
+    return shim_env({"FERMATA_LEVEL_ZERO": "1", "FERMATA_LEVEL": "2", **env, "ZE_ENABLE_ALT_DRIVERS": DRIVER})
 
 
 def world(stack, start=True, **more):
@@ -306,11 +308,39 @@ def on_request(stack):
 
 
 def doctor(stack):
+    """A device is unproven, and its programs get level 1, until `doctor --prove` has let a gate stand there; or unless they ask for more."""
     fermata = world(stack)
-    for more, want in (({}, "go on when it opens"), ({"FAKE_ZE_LEAKY": "1"}, "launches are held back")):
-        fermata.env.update(more)
-        found = re.sub(r"\s+", " ", fermata.cli("doctor", check_status=False).stdout)
-        check("Fake Level Zero GPU" in found and "FERMATA_LEVEL_ZERO=1" in found and want in found, found)
+    del fermata.env["FERMATA_LEVEL"]
+    cache = stack.enter_context(tempfile.TemporaryDirectory())
+    fermata.env["XDG_CACHE_HOME"] = cache
+
+    def found(*options, **more):
+        env = {**fermata.env, **more}
+        run = subprocess.run([FERMATA, "doctor", "--json", *options], env=env, capture_output=True, text=True, timeout=120, check=False)
+        report = json.loads(run.stdout)
+        check(any("FERMATA_LEVEL_ZERO=1" in c["text"] for c in report["checks"]), report["checks"])
+        return next(d for d in report["devices"] if d["name"].startswith("Fake Level Zero GPU"))
+
+    def used():
+        w = worker(fermata)
+        levels = level(fermata, w)
+        w.finish()
+        return levels
+
+    d = found()
+    check(d["levels"] == [1] and d["unproven"] == [2] and "doctor --prove" in d["text"], d)
+    check(used() == {1}, "level 2 unproven")
+    d = found("--prove=1", **{"FAKE_ZE_LEAKY": "1"})
+    check(d["levels"] == [1] and "unproven" not in d and "held back" in d["text"], d)
+    check(used() == {1}, "level 2 where gates do not hold")
+    d = found("--prove=1")
+    check(d["levels"] == [1, 2] and "unproven" not in d and "proven on this device" in d["text"], d)
+    check(used() == {2}, "not level 2, though proven")
+    check(found()["levels"] == [1, 2], "forgotten")
+    shutil.rmtree(os.path.join(cache, "fermata"))
+    check(used() == {1}, "level 2 after the proof has gone")
+    fermata.env["FERMATA_LEVEL"] = "2"
+    check(used() == {2}, "not level 2, though asked for")
 
 
 main(conforms, answers, levels, device_names, urgent_first_at_level_2, urgent_first_at_level_1, suspended,

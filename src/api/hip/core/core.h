@@ -36,6 +36,9 @@ void fm_hip_leave(const struct fm_hip_driver *hip, int device, struct fm_hip_vis
 /* The same text for the same device in every process. */
 void fm_hip_device_key(const struct fm_hip_driver *hip, int device, char *key, size_t size);
 
+/* For `proof/proof.h`: this device with this runtime. */
+void fm_hip_proof(const struct fm_hip_driver *hip, int device, char *text, size_t size);
+
 /* --- gate.c: a gate is a wait for a word of signal memory to come to a value --- */
 
 struct fm_hip_word;
@@ -43,6 +46,8 @@ struct fm_hip_word;
 /* Does a stream of this device stand at a gate, and go on when it opens, while another stream
  * passes? Tried once, on streams of our own. */
 bool fm_hip_gates_hold(const struct fm_hip_driver *hip, int device);
+/* A trial that stands for so long, once; only for a command. */
+bool fm_hip_gates_stand(const struct fm_hip_driver *hip, int device, uint64_t ns);
 struct fm_hip_word *fm_hip_word_get(const struct fm_hip_driver *hip, int device);
 void fm_hip_word_put(struct fm_hip_word *w); /* NULL: nothing */
 /* Puts a gate behind what the stream has now. 0 or negative errno. */

@@ -174,9 +174,10 @@ static bool has_come_so_far(
 }
 
 /* stream[0] stands at a gate, while stream[1] passes an open one that was put there later. */
-static bool try_once(const struct fm_hip_driver *hip, hipStream_t stream[2], struct fm_hip_word *w)
+static bool try_once(const struct fm_hip_driver *hip, hipStream_t stream[2], struct fm_hip_word *w,
+	uint64_t so_long)
 {
-	const struct timespec a_while = {.tv_nsec = FM_HIP_TRIAL_STANDS};
+	const struct timespec a_while = fm_timespec(so_long);
 	bool ok = has_come_so_far(hip, stream[0], w) && !put(hip, stream[0], w) &&
 		  !hip->wait_value(stream[1], w->opened, w->put - 1, FM_HIP_WAIT_GTE, UINT64_MAX);
 
@@ -189,18 +190,19 @@ static bool try_once(const struct fm_hip_driver *hip, hipStream_t stream[2], str
 }
 
 /* On a busy machine a stream that does not stand may be late by chance, but not each time. */
-static bool try_streams(
-	const struct fm_hip_driver *hip, hipStream_t stream[2], struct fm_hip_word *w)
+static bool try_streams(const struct fm_hip_driver *hip, hipStream_t stream[2],
+	struct fm_hip_word *w, unsigned times, uint64_t so_long)
 {
-	for (unsigned i = 0; i < FM_HIP_TRIALS; i++)
-		if (!try_once(hip, stream, w))
+	for (unsigned i = 0; i < times; i++)
+		if (!try_once(hip, stream, w, so_long))
 			return false;
 	return true;
 }
 
 /* A stream that does not go on is not destroyed, since that would wait for it; and its word is
  * kept. */
-static bool try_device(const struct fm_hip_driver *hip, int device)
+static bool try_device(
+	const struct fm_hip_driver *hip, int device, unsigned times, uint64_t so_long)
 {
 	hipStream_t stream[2] = {NULL, NULL};
 	struct fm_hip_word *w = fm_hip_word_get(hip, device);
@@ -208,7 +210,7 @@ static bool try_device(const struct fm_hip_driver *hip, int device)
 
 	for (int i = 0; ok && i < 2; i++)
 		ok = !hip->stream_create(&stream[i], FM_HIP_STREAM_NON_BLOCKING);
-	ok = ok && try_streams(hip, stream, w);
+	ok = ok && try_streams(hip, stream, w, times, so_long);
 	for (int i = 0; i < 2; i++) {
 		if (stream[i] && hip->stream_query(stream[i]) == FM_HIP_SUCCESS)
 			hip->stream_destroy(stream[i]);
@@ -256,11 +258,23 @@ bool fm_hip_gates_hold(const struct fm_hip_driver *hip, int device)
 	if (atomic_load(&holds.device[device]) == UNTRIED) {
 		v = fm_hip_enter(hip, device);
 		atomic_store(&holds.device[device],
-			can_wait(hip, device) && try_device(hip, device) ? YES : NO);
+			can_wait(hip, device) &&
+					try_device(hip, device, FM_HIP_TRIALS, FM_HIP_TRIAL_STANDS)
+				? YES
+				: NO);
 		fm_hip_leave(hip, device, v);
 	}
 	pthread_mutex_unlock(&holds.lock);
 	return atomic_load(&holds.device[device]) == YES;
+}
+
+bool fm_hip_gates_stand(const struct fm_hip_driver *hip, int device, uint64_t ns)
+{
+	struct fm_hip_visit v = fm_hip_enter(hip, device);
+	bool ok = can_wait(hip, device) && try_device(hip, device, 1, ns);
+
+	fm_hip_leave(hip, device, v);
+	return ok;
 }
 
 /* The device's memory has ended with the reset. */

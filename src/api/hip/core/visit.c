@@ -48,3 +48,13 @@ void fm_hip_device_key(const struct fm_hip_driver *hip, int device, char *key, s
 	else
 		snprintf(key, size, "%s#%d", name, device);
 }
+
+void fm_hip_proof(const struct fm_hip_driver *hip, int device, char *text, size_t size)
+{
+	int version = 0, n;
+
+	if (hip->runtime_version)
+		hip->runtime_version(&version);
+	n = snprintf(text, size, "hip %d ", version);
+	fm_hip_device_key(hip, device, text + n, size - (size_t)n);
+}

@@ -2,6 +2,7 @@
 /* The operations on one stream. */
 #include "base/cancel.h"
 #include "hip.h"
+#include "proof/proof.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
@@ -98,8 +99,10 @@ static int track(void *hwq, fm_reached_fn *reached, void *cookie)
 static unsigned levels(void *hwq)
 {
 	struct fm_hip_queue *q = hwq;
+	char what[FM_PROOF_TEXT];
 
-	if (fm_hip_gates_hold(q->hip, q->device))
+	fm_hip_proof(q->hip, q->device, what, sizeof(what));
+	if (fm_proof_allows(what) && fm_hip_gates_hold(q->hip, q->device))
 		q->word = fm_hip_word_get(q->hip, q->device);
 	return 1u << FM_LEVEL_PENDING | (q->word ? 1u << FM_LEVEL_QUEUED : 0);
 }

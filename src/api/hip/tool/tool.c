@@ -14,15 +14,18 @@ const struct fm_api fm_api_hip;
 
 static void try_device(const struct fm_hip_driver *hip, int device, FILE *out)
 {
-	char name[256] = "-";
+	const uint64_t stand = probe_stand();
+	char name[256] = "-", what[FM_PROOF_TEXT];
 	bool holds;
 
 	hip->device_name(name, sizeof(name) - 1, device);
 	probe_device(out, &fm_api_hip, name, "gpu");
 	holds = fm_hip_gates_hold(hip, device);
-	probe_levels(out, holds ? 1u << 2 | 1u << 1 : 1u << 1,
+	fm_hip_proof(hip, device, what, sizeof(what));
+	probe_unproven(out, holds ? 1u << 2 | 1u << 1 : 1u << 1,
 		holds ? "streams stall at a closed gate and go on when it opens"
-		      : "no stream stands at a gate: launches are held back");
+		      : "no stream stands at a gate: launches are held back",
+		what, holds && stand && fm_hip_gates_stand(hip, device, stand));
 }
 
 static void try_devices(FILE *out)

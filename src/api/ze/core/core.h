@@ -59,6 +59,7 @@ struct fm_ze_hwq {
 	_Atomic bool gone, stuck; /* its context has ended; it did not come to its end in time */
 	_Atomic bool lost;        /* the device, as the driver has said */
 	_Atomic unsigned refs;    /* its owner, and each tracker under way */
+	bool unproven;            /* level 1, since gates have not been proven on the device */
 	void (*free)(struct fm_ze_hwq *q);
 };
 
@@ -68,6 +69,9 @@ extern const struct fm_owns fm_ze_owns;
  * else its name and its place on the bus. False: the driver does not say its name. */
 bool fm_ze_device_key(
 	const struct fm_ze_driver *ze, ze_device_handle_t device, char *key, size_t size);
+
+/* For `proof/proof.h`: this device with this driver. False: it has no name. */
+bool fm_ze_proof(const struct fm_ze_driver *ze, ze_device_handle_t device, char *text, size_t size);
 
 /* --- queue.c --- */
 
@@ -95,4 +99,6 @@ bool fm_ze_is_behind(struct fm_ze_hwq *q, uint64_t number);
 /* Does a queue like this one stand at a gate, and go on when it opens, while this one passes? Tried
  * once for each kind of queue, on a queue of our own. */
 bool fm_ze_gates_hold(struct fm_ze_hwq *q);
+/* The same of this idle queue itself, for so long; only for a command. */
+bool fm_ze_gates_stand(struct fm_ze_hwq *q, uint64_t ns);
 void fm_ze_trials_fork_child(void);

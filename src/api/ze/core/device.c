@@ -55,3 +55,41 @@ bool fm_ze_device_key(
 		snprintf(key, size, "%s %s", is.name, fm_uuid_text(is.uuid, text));
 	return true;
 }
+
+#define MOST 16u /* drivers, and devices of one */
+
+static bool is_of(
+	const struct fm_ze_driver *ze, ze_driver_handle_t driver, ze_device_handle_t device)
+{
+	ze_device_handle_t all[MOST];
+	uint32_t n = MOST;
+
+	if (ze->devices(driver, &n, all))
+		return false;
+	for (uint32_t i = 0; i < n && i < MOST; i++)
+		if (all[i] == device)
+			return true;
+	return false;
+}
+
+/* 0: of a part of a device, or nobody says. */
+static uint32_t version_of(const struct fm_ze_driver *ze, ze_device_handle_t device)
+{
+	struct fm_ze_driver_is is = {.stype = FM_ZE_TYPE_DRIVER};
+	ze_driver_handle_t all[MOST];
+	uint32_t n = MOST;
+
+	if (!ze->drivers || !ze->devices || !ze->driver_properties || ze->drivers(&n, all))
+		return 0;
+	for (uint32_t i = 0; i < n && i < MOST; i++)
+		if (is_of(ze, all[i], device))
+			return ze->driver_properties(all[i], &is) ? 0 : is.version;
+	return 0;
+}
+
+bool fm_ze_proof(const struct fm_ze_driver *ze, ze_device_handle_t device, char *text, size_t size)
+{
+	int n = snprintf(text, size, "ze %u ", version_of(ze, device));
+
+	return fm_ze_device_key(ze, device, text + n, size - (size_t)n);
+}

@@ -255,7 +255,10 @@ bool fm_ze_is_behind(struct fm_ze_hwq *q, uint64_t number)
 
 static unsigned levels(void *hwq)
 {
-	return 1u << FM_LEVEL_PENDING | (fm_ze_gates_hold(hwq) ? 1u << FM_LEVEL_QUEUED : 0);
+	struct fm_ze_hwq *q = hwq;
+
+	return 1u << FM_LEVEL_PENDING |
+	       (!q->unproven && fm_ze_gates_hold(q) ? 1u << FM_LEVEL_QUEUED : 0);
 }
 
 static unsigned levels_synchronous(void *hwq)

@@ -99,6 +99,11 @@ bool fm_ze_gates_hold(struct fm_ze_hwq *q)
 	return holds;
 }
 
+bool fm_ze_gates_stand(struct fm_ze_hwq *q, uint64_t ns)
+{
+	return fm_gate_stand(fm_ze_ops(q), q, ns) == FM_TRIAL_HOLDS;
+}
+
 void fm_ze_trials_fork_child(void)
 {
 	trials.lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;

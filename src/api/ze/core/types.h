@@ -82,6 +82,13 @@ struct fm_ze_pci { /* ze_pci_ext_properties_t */
 	int64_t bandwidth;
 };
 
+struct fm_ze_driver_is { /* ze_driver_properties_t */
+	int stype;
+	void *next;
+	uint8_t uuid[16];
+	uint32_t version;
+};
+
 struct fm_ze_context_desc { /* ze_context_desc_t */
 	int stype;
 	const void *next;
@@ -94,7 +101,8 @@ enum {
 	FM_ZE_DEVICE_LOST = 0x70000001,
 	FM_ZE_UNINITIALIZED = 0x78000001,
 
-	FM_ZE_TYPE_DEVICE = 0x3, /* ZE_STRUCTURE_TYPE_* */
+	FM_ZE_TYPE_DRIVER = 0x1, /* ZE_STRUCTURE_TYPE_* */
+	FM_ZE_TYPE_DEVICE = 0x3,
 	FM_ZE_TYPE_CONTEXT = 0xd,
 	FM_ZE_TYPE_QUEUE = 0xe,
 	FM_ZE_TYPE_LIST = 0xf,
@@ -148,8 +156,13 @@ enum {
 	X(event_reset, "zeEventHostReset", (ze_event_handle_t event))                           \
 	X(event_query, "zeEventQueryStatus", (ze_event_handle_t event))                         \
 	X(event_wait, "zeEventHostSynchronize", (ze_event_handle_t event, uint64_t timeout))
-#define FM_ZE_WANTED(X)                              \
-	X(device_pci, "zeDevicePciGetPropertiesExt", \
+#define FM_ZE_WANTED(X)                                                                  \
+	X(drivers, "zeDriverGet", (uint32_t * n, ze_driver_handle_t * drivers))          \
+	X(driver_properties, "zeDriverGetProperties",                                    \
+		(ze_driver_handle_t driver, struct fm_ze_driver_is * properties))        \
+	X(devices, "zeDeviceGet",                                                        \
+		(ze_driver_handle_t driver, uint32_t * n, ze_device_handle_t * devices)) \
+	X(device_pci, "zeDevicePciGetPropertiesExt",                                     \
 		(ze_device_handle_t device, struct fm_ze_pci * properties))
 #define FM_ZE_DRIVER(X) FM_ZE_NEEDED(X) FM_ZE_WANTED(X)
 

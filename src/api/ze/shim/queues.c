@@ -2,6 +2,7 @@
 /* From handles to queues, and the ends of queues and lists. */
 #include "base/cancel.h"
 #include "base/lockorder.h"
+#include "proof/proof.h"
 #include "ze.h"
 #include <stdlib.h>
 #include <time.h>
@@ -75,8 +76,11 @@ static bool init(struct fm_shim_entry *e, const struct fm_shim_place *at,
 {
 	struct fm_ze_queue *q = fm_container(e, struct fm_ze_queue, entry);
 	void *handle = (void *)at->handle;
+	char what[FM_PROOF_TEXT];
 
 	fm_ze_hwq_init(&q->hw, fm_ze_driver(), fm_shim_made_with(handle), handle, free_queue);
+	q->hw.unproven = !fm_ze_proof(q->hw.ze, q->hw.made.device, what, sizeof(what)) ||
+			 !fm_proof_allows(what);
 	pthread_mutex_lock(&made.lock);
 	fm_list_add_tail(&made.living, &q->living);
 	pthread_mutex_unlock(&made.lock);

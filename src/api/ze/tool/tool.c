@@ -37,15 +37,19 @@ static void free_queue(struct fm_ze_hwq *q)
 }
 
 /* A queue of the first group, which the driver has for kernels. */
-static unsigned levels(const struct fm_ze_driver *ze, const struct fm_ze_made *made)
+static unsigned levels(const struct fm_ze_driver *ze, const struct fm_ze_made *made, bool *stood)
 {
 	struct fm_ze_hwq *q = calloc(1, sizeof(*q));
+	const uint64_t stand = probe_stand();
 	ze_command_queue_handle_t queue;
+	unsigned can;
 
 	if (!q || ze->queue_create(made->context, made->device, &made->desc, &queue))
 		return 0;
 	fm_ze_hwq_init(q, ze, made, queue, free_queue);
-	return fm_ze_ops(q)->levels(q);
+	can = fm_ze_ops(q)->levels(q);
+	*stood = can & 1u << 2 && stand && fm_ze_gates_stand(q, stand);
+	return can;
 }
 
 static void try_device(const struct fm_ze_driver *ze, ze_driver_handle_t driver,
@@ -55,18 +59,23 @@ static void try_device(const struct fm_ze_driver *ze, ze_driver_handle_t driver,
 	struct fm_ze_device is = {.stype = FM_ZE_TYPE_DEVICE, .name = "-"};
 	struct fm_ze_made made = {.device = device,
 		.desc = {.stype = FM_ZE_TYPE_QUEUE, .mode = FM_ZE_MODE_ASYNCHRONOUS}};
+	char what[FM_PROOF_TEXT];
+	bool stood = false;
 	unsigned can = 0;
 
 	ze->device_properties(device, &is);
 	is.name[sizeof(is.name) - 1] = '\0';
 	probe_device(out, &fm_api_ze, is.name, is.type == FM_ZE_VPU ? "npu" : "gpu");
 	if (!choose.context(driver, &desc, &made.context))
-		can = levels(ze, &made);
-	probe_levels(out, can,
+		can = levels(ze, &made, &stood);
+	if (!fm_ze_proof(ze, device, what, sizeof(what)))
+		*what = '\0';
+	probe_unproven(out, can,
 		!can              ? "it makes no queue"
 		: can & (1u << 2) ? "queues stall at a closed gate and go on when it opens"
 				  : "no queue stands at a gate, or others stand with it: launches "
-				    "are held back");
+				    "are held back",
+		what, stood);
 }
 
 static void try_devices(FILE *out)
