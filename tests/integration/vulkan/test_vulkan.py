@@ -286,6 +286,32 @@ def failing_calls(stack):
         w.finish()
 
 
+def without_timelines(stack):
+    """A device that has no timeline semaphores, or is of Vulkan 1.0: level 1, at which it is stopped; and nothing of ours asks for what it
+    has not (the layer would end the program). Doctor says so."""
+    fermata = start(stack)
+    behind(fermata, "old")
+    for old, way in (("", []), ("", ["timeline=off12", "how=2", "api=3", "wait=queue"]), ("1.0", ["api=0"]), ("1.0", ["chain=binary", "wait=device"])):
+        fermata.env["OLD"] = old
+        w = worker(fermata, options=way)
+        q = queues(fermata, w.pid)
+        check([one["level"] for one in q] == [1], f"{old} {way}: {q}")
+        fermata.cli("suspend", str(w.pid))
+        w.stands()
+        fermata.cli("resume", str(w.pid))
+        w.advances()
+        w.finish()
+    check(fermata.stats()["ungoverned"] == 0, "something was not scheduled")
+    # Doctor takes VK_INSTANCE_LAYERS out.
+    env = dict(fermata.env, VK_LOADER_LAYERS_ENABLE="VK_LAYER_FERMATA_old")
+    env.update(LD_PRELOAD=runtime(), ASAN_OPTIONS="detect_leaks=0") if SANITIZE else None
+    for old in "", "1.0":
+        report = json.loads(subprocess.run([FERMATA, "doctor", "--json"], env=dict(env, OLD=old), text=True, capture_output=True,
+                                           timeout=PATIENCE).stdout)
+        found = [d for d in report["devices"] if d["platform"] == "Vulkan"]
+        check(found and found[0]["levels"] == [1] and "no timeline semaphores" in found[0]["text"], f"{old}: {report}")
+
+
 def passed_on(stack):
     """From when something is shared with other processes, the device is left alone, also where the program stands at a gate; unless that
     is asked for. Memory that is no dma-buf is not such a thing."""
@@ -453,4 +479,4 @@ def libplacebo(stack):
     same_frames(stack, "libplacebo=w=64:h=48")
 
 
-main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, daemon_hangs, no_daemon, left_alone, queues_that_share, sparse_binds, failing_calls, passed_on, device_lost, environment, doctor, validated, ffmpeg, libplacebo)
+main(ways, level_and_name, uppermost, suspended, at_random, urgent, daemon_dies, daemon_hangs, no_daemon, left_alone, queues_that_share, sparse_binds, failing_calls, without_timelines, passed_on, device_lost, environment, doctor, validated, ffmpeg, libplacebo)
