@@ -7,11 +7,14 @@
  *   bind API GROUP [PRIORITY]   its first queue of that API
  *   unbind API
  *   thread GROUP [PRIORITY]     this thread, which makes its queues; GROUP "-": not any more
- *   more API                    another queue, which joins the round
+ *   more API [N]                another queue, which joins the round; so many
  *   elsewhere API               the same, made and first used in a thread of its own
  *   hold opencl|cuda            its first queue has a command that does not end: "held", until "go"
- *   fork                        a child makes sure of what holds there; RC is its status
- *   stop                        print "done ROUNDS wrong 0" and exit
+ *   cancel API [held]           ten threads, each of which is cancelled before its first command,
+ * to its first queue or to a new one; RC is 0 if each came to its end all the same. held: "held",
+ * until "go" exec                        begins anew fork                        a child makes sure
+ * of what holds there; RC is its status stop                        print "done ROUNDS wrong 0" and
+ * exit
  */
 #include "../../../bench/ocl.h"
 #include <dlfcn.h>
@@ -34,6 +37,7 @@
 #endif
 
 #define FOREVER UINT64_MAX
+#define MOST    192 /* queues */
 
 static void must(int rc, const char *what)
 {
@@ -81,12 +85,16 @@ static void *cl_queue(void)
 	return ocl_queue(&cl.ocl, 0);
 }
 
-static void cl_work(void *queue)
+static void cl_submit(void *queue)
 {
 	const cl_uint pattern = 7;
 
 	OCL(clEnqueueFillBuffer(
 		queue, cl.buffer, &pattern, sizeof(pattern), 0, 4096, 0, NULL, NULL));
+}
+
+static void cl_wait(void *queue)
+{
 	OCL(clFinish(queue));
 }
 
@@ -145,9 +153,14 @@ static void *cu_queue(void)
 	return stream;
 }
 
-static void cu_work(void *queue)
+static void cu_submit(void *queue)
 {
+	MUST(cuCtxSetCurrent(cu.ctx));
 	MUST(cuMemsetD32Async(cu.words, 7, 1024, queue));
+}
+
+static void cu_wait(void *queue)
+{
 	MUST(cuStreamSynchronize(queue));
 }
 
@@ -199,9 +212,13 @@ static void *hip_queue(void)
 	return stream;
 }
 
-static void hip_work(void *queue)
+static void hip_submit(void *queue)
 {
 	MUST(hipMemsetAsync(hip.words, 7, 4096, queue));
+}
+
+static void hip_wait(void *queue)
+{
 	MUST(hipStreamSynchronize(queue));
 }
 
@@ -232,7 +249,7 @@ static struct {
 	struct vk_commands {
 		VkQueue queue;
 		VkCommandBuffer buffer;
-	} of[32];
+	} of[MOST];
 } vk;
 
 static void vk_open(void)
@@ -286,7 +303,7 @@ static void *vk_queue(void)
 	return queue;
 }
 
-static void vk_work(void *queue)
+static void vk_submit(void *queue)
 {
 	VkSubmitInfo batch = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1};
 	const struct vk_commands *of = vk.of;
@@ -295,6 +312,10 @@ static void vk_work(void *queue)
 		of++;
 	batch.pCommandBuffers = &of->buffer;
 	MUST(vkQueueSubmit(queue, 1, &batch, VK_NULL_HANDLE));
+}
+
+static void vk_wait(void *queue)
+{
 	MUST(vkQueueWaitIdle(queue));
 }
 #endif
@@ -355,9 +376,13 @@ static void *ze_queue(void)
 	return queue;
 }
 
-static void ze_work(void *queue)
+static void ze_submit(void *queue)
 {
 	MUST(zeCommandQueueExecuteCommandLists(queue, 1, &ze.list, NULL));
+}
+
+static void ze_wait(void *queue)
+{
 	MUST(zeCommandQueueSynchronize(queue, FOREVER));
 }
 #endif
@@ -395,9 +420,13 @@ static void *vpi_queue(void)
 	return stream;
 }
 
-static void vpi_work(void *queue)
+static void vpi_submit(void *queue)
 {
 	MUST(vpiSubmitBoxFilter(queue, 2, vpi.in, vpi.out, 3, 3, 0));
+}
+
+static void vpi_wait(void *queue)
+{
 	MUST(vpiStreamSync(queue));
 }
 
@@ -434,9 +463,14 @@ static void *acl_queue(void)
 	return stream;
 }
 
-static void acl_work(void *queue)
+static void acl_submit(void *queue)
 {
+	MUST(aclrtSetDevice(0));
 	MUST(aclrtMemsetAsync(acl.words, 4096, 7, 4096, queue));
+}
+
+static void acl_wait(void *queue)
+{
 	MUST(aclrtSynchronizeStream(queue));
 }
 
@@ -468,9 +502,11 @@ struct dla_task {
 static struct {
 	DLA_CALLS(MEMBER)
 	uint64_t tensor[64];
+	_Atomic uint64_t done[MOST]; /* by tasks, of whatever device */
+	unsigned submitted;
 	struct dla_module {
 		void *device, *module;
-	} of[32];
+	} of[MOST];
 } dla;
 
 static void dla_open(void)
@@ -493,20 +529,24 @@ static void *dla_queue(void)
 }
 
 /* An event that is submitted alone belongs to the next task. */
-static void dla_work(void *queue)
+static void dla_submit(void *queue)
 {
-	static _Atomic uint64_t done;
+	_Atomic uint64_t *done = &dla.done[++dla.submitted % MOST];
 	uint64_t *const tensors[] = {dla.tensor};
-	const struct dla_fence fence = {(void *)&done, 1};
+	const struct dla_fence fence = {(void *)done, 1};
 	const struct dla_signals signals = {NULL, &fence, 1};
 	struct dla_task task = {NULL, tensors, 1, 1, tensors, NULL, &signals}, event = {0};
 
 	for (struct dla_module *m = dla.of; m->device; m++)
 		task.module = m->device == queue ? m->module : task.module;
-	done = 0;
+	*done = 0;
 	MUST(cudlaSubmitTask(queue, &event, 1, NULL, 0));
 	MUST(cudlaSubmitTask(queue, &task, 1, NULL, 0));
-	while (!done)
+}
+
+static void dla_wait(void *queue)
+{
+	while (!dla.done[dla.submitted % MOST])
 		usleep(100);
 }
 
@@ -516,28 +556,29 @@ static struct api {
 	const char *name;
 	void (*open)(void);
 	void *(*queue)(void);
-	void (*work)(void *queue);
+	void (*submit)(void *queue);
+	void (*wait)(void *queue);
 	void (*hold)(void *queue, void (*wait)(void));
 	void *first;
 } apis[] = {
-	{"opencl", cl_open, cl_queue, cl_work, cl_hold, NULL},
-	{"cuda", cu_open, cu_queue, cu_work, cu_hold, NULL},
-	{"hip", hip_open, hip_queue, hip_work, NULL, NULL},
-	{"vpi", vpi_open, vpi_queue, vpi_work, NULL, NULL},
-	{"acl", acl_open, acl_queue, acl_work, NULL, NULL},
-	{"cudla", dla_open, dla_queue, dla_work, NULL, NULL},
+	{"opencl", cl_open, cl_queue, cl_submit, cl_wait, cl_hold, NULL},
+	{"cuda", cu_open, cu_queue, cu_submit, cu_wait, cu_hold, NULL},
+	{"hip", hip_open, hip_queue, hip_submit, hip_wait, NULL, NULL},
+	{"vpi", vpi_open, vpi_queue, vpi_submit, vpi_wait, NULL, NULL},
+	{"acl", acl_open, acl_queue, acl_submit, acl_wait, NULL, NULL},
+	{"cudla", dla_open, dla_queue, dla_submit, dla_wait, NULL, NULL},
 #ifdef HAVE_VULKAN
-	{"vulkan", vk_open, vk_queue, vk_work, NULL, NULL},
+	{"vulkan", vk_open, vk_queue, vk_submit, vk_wait, NULL, NULL},
 #endif
 #ifdef HAVE_ZE
-	{"ze", ze_open, ze_queue, ze_work, NULL, NULL},
+	{"ze", ze_open, ze_queue, ze_submit, ze_wait, NULL, NULL},
 #endif
 };
 
 static struct {
 	struct api *api;
 	void *queue;
-} used[32];
+} used[MOST];
 static size_t n_used;
 
 static struct api *api_of(const char *name)
@@ -557,13 +598,19 @@ static struct api *need(const char *name)
 	return a;
 }
 
+static void work(const struct api *a, void *queue)
+{
+	a->submit(queue);
+	a->wait(queue);
+}
+
 static int add(struct api *a)
 {
 	if (n_used == sizeof(used) / sizeof(used[0]))
 		die("too many queues");
 	used[n_used].api = a;
 	used[n_used].queue = a->queue();
-	a->work(used[n_used].queue);
+	work(a, used[n_used].queue);
 	a->first = a->first ? a->first : used[n_used].queue;
 	n_used++;
 	return 0;
@@ -611,6 +658,13 @@ static int bind(const char *api, const char *group, const char *priority, bool t
 	return fm_bind(api, a && a->first ? a->first : &b, &b);
 }
 
+static int add_many(struct api *a, const char *n)
+{
+	for (int left = n ? atoi(n) : 1; left; left--)
+		add(a);
+	return 0;
+}
+
 static void await_go(void)
 {
 	char line[8];
@@ -626,6 +680,51 @@ static int hold(struct api *a)
 	return 0;
 }
 
+struct cancelled {
+	const struct api *api;
+	void *queue;
+	_Atomic bool through;
+};
+
+static void *is_cancelled(void *arg)
+{
+	struct cancelled *c = arg;
+
+	pthread_cancel(pthread_self());
+	c->api->submit(c->queue);
+	c->through = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+static int cancel(struct api *a, const char *held)
+{
+	struct cancelled c = {.api = a};
+	pthread_t t;
+	void *end;
+
+	if (held)
+		await_go();
+	for (unsigned i = 0; i < 10; i++) {
+		c.queue = i % 2 ? a->queue() : a->first;
+		c.through = false;
+		must(pthread_create(&t, NULL, is_cancelled, &c), "pthread_create");
+		must(pthread_join(t, &end), "pthread_join");
+		if (!c.through || end != PTHREAD_CANCELED)
+			return 1;
+		a->wait(c.queue);
+	}
+	return 0;
+}
+
+static char **arguments;
+
+static int again(void)
+{
+	execv(arguments[0], arguments);
+	return errno;
+}
+
 static int act(char *line)
 {
 	char *verb = strtok(line, " "), *a = strtok(NULL, " "), *b = strtok(NULL, " "),
@@ -638,11 +737,15 @@ static int act(char *line)
 	if (!strcmp(verb, "thread"))
 		return bind(NULL, a, b, true);
 	if (!strcmp(verb, "more"))
-		return add(need(a));
+		return add_many(need(a), b);
 	if (!strcmp(verb, "elsewhere"))
 		return add_elsewhere(need(a));
 	if (!strcmp(verb, "hold"))
 		return hold(need(a));
+	if (!strcmp(verb, "cancel"))
+		return cancel(need(a), b);
+	if (!strcmp(verb, "exec"))
+		return again();
 	if (!strcmp(verb, "fork"))
 		return forked();
 	die("unknown command: %s", line);
@@ -677,7 +780,7 @@ __attribute__((visibility("default"))) void any_round(void);
 void any_round(void)
 {
 	for (size_t i = 0; i < n_used; i++)
-		used[i].api->work(used[i].queue);
+		work(used[i].api, used[i].queue);
 }
 
 int main(int argc, char **argv)
@@ -685,6 +788,7 @@ int main(int argc, char **argv)
 	struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
 	unsigned rounds = 0;
 
+	arguments = argv;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setvbuf(stdin, NULL, _IONBF, 0);
