@@ -10,11 +10,13 @@
  *   more API [N]                another queue, which joins the round; so many
  *   elsewhere API               the same, made and first used in a thread of its own
  *   hold opencl|cuda            its first queue has a command that does not end: "held", until "go"
- *   cancel API [held]           ten threads, each of which is cancelled before its first command,
- * to its first queue or to a new one; RC is 0 if each came to its end all the same. held: "held",
- * until "go" exec                        begins anew fork                        a child makes sure
- * of what holds there; RC is its status stop                        print "done ROUNDS wrong 0" and
- * exit
+ *   cancel API [held]           ten threads do a command, each cancelled before; RC 0: none in it
+ *                               (held: "held", until "go", comes first)
+ *   end API idle|busy           "held", until "go"; its first queue ends, busy: behind a command;
+ *                               "ended", until "go"; a new one comes in its place
+ *   exec                        begins anew
+ *   fork                        a child makes sure of what holds there; RC is its status
+ *   stop                        print "done ROUNDS wrong 0" and exit
  */
 #include "../../../bench/ocl.h"
 #include <dlfcn.h>
@@ -98,6 +100,11 @@ static void cl_wait(void *queue)
 	OCL(clFinish(queue));
 }
 
+static void cl_end(void *queue)
+{
+	OCL(clReleaseCommandQueue(queue));
+}
+
 static void cl_hold(void *queue, void (*wait)(void))
 {
 	const cl_uint pattern = 7;
@@ -125,6 +132,7 @@ static void cl_hold(void *queue, void (*wait)(void))
 	X(int, cuMemAlloc_v2, uint64_t *ptr, size_t size)                              \
 	X(int, cuMemsetD32Async, uint64_t ptr, unsigned value, size_t n, void *stream) \
 	X(int, cuLaunchHostFunc, void *stream, void (*fn)(void *arg), void *arg)       \
+	X(int, cuStreamDestroy_v2, void *stream)                                       \
 	X(int, cuStreamSynchronize, void *stream)
 static struct {
 	CU_CALLS(MEMBER)
@@ -164,6 +172,11 @@ static void cu_wait(void *queue)
 	MUST(cuStreamSynchronize(queue));
 }
 
+static void cu_end(void *queue)
+{
+	MUST(cuStreamDestroy_v2(queue));
+}
+
 static void cu_await(void *gate)
 {
 	sem_wait(gate);
@@ -190,6 +203,7 @@ static void cu_hold(void *queue, void (*wait)(void))
 	X(int, hipStreamCreateWithFlags, void **stream, unsigned flags)      \
 	X(int, hipMalloc, void **ptr, size_t size)                           \
 	X(int, hipMemsetAsync, void *ptr, int value, size_t n, void *stream) \
+	X(int, hipStreamDestroy, void *stream)                               \
 	X(int, hipStreamSynchronize, void *stream)
 static struct {
 	HIP_CALLS(MEMBER)
@@ -222,6 +236,11 @@ static void hip_wait(void *queue)
 	MUST(hipStreamSynchronize(queue));
 }
 
+static void hip_end(void *queue)
+{
+	MUST(hipStreamDestroy(queue));
+}
+
 /* --- Vulkan: a queue of a device each --- */
 
 #ifdef HAVE_VULKAN
@@ -241,13 +260,17 @@ static void hip_wait(void *queue)
 	X(VkResult, vkBeginCommandBuffer, VkCommandBuffer, const VkCommandBufferBeginInfo *)  \
 	X(VkResult, vkEndCommandBuffer, VkCommandBuffer)                                      \
 	X(VkResult, vkQueueSubmit, VkQueue, uint32_t n, const VkSubmitInfo *submits, VkFence) \
+	X(void, vkDestroyCommandPool, VkDevice, VkCommandPool, const VkAllocationCallbacks *) \
+	X(void, vkDestroyDevice, VkDevice, const VkAllocationCallbacks *)                     \
 	X(VkResult, vkQueueWaitIdle, VkQueue)
 static struct {
 	VK_CALLS(MEMBER)
 	VkInstance instance;
 	VkPhysicalDevice physical;
 	struct vk_commands {
+		VkDevice device;
 		VkQueue queue;
+		VkCommandPool pool;
 		VkCommandBuffer buffer;
 	} of[MOST];
 } vk;
@@ -278,8 +301,10 @@ static void vk_record(VkDevice device, VkQueue queue)
 
 	while (to->queue)
 		to++;
+	to->device = device;
 	to->queue = queue;
 	MUST(vkCreateCommandPool(device, &pool, NULL, &info.commandPool));
+	to->pool = info.commandPool;
 	MUST(vkAllocateCommandBuffers(device, &info, &to->buffer));
 	MUST(vkBeginCommandBuffer(to->buffer, &begin));
 	MUST(vkEndCommandBuffer(to->buffer));
@@ -318,6 +343,17 @@ static void vk_wait(void *queue)
 {
 	MUST(vkQueueWaitIdle(queue));
 }
+
+static void vk_end(void *queue)
+{
+	struct vk_commands *of = vk.of;
+
+	while (of->queue != queue)
+		of++;
+	vk.vkDestroyCommandPool(of->device, of->pool, NULL);
+	vk.vkDestroyDevice(of->device, NULL);
+	of->queue = (VkQueue)(uintptr_t)1; /* its place is not used again */
+}
 #endif
 
 /* --- Level Zero: immediate lists --- */
@@ -340,6 +376,7 @@ static void vk_wait(void *queue)
 	X(ze_result_t, zeCommandListClose, ze_command_list_handle_t)                             \
 	X(ze_result_t, zeCommandQueueExecuteCommandLists, ze_command_queue_handle_t, uint32_t n, \
 		ze_command_list_handle_t *, ze_fence_handle_t)                                   \
+	X(ze_result_t, zeCommandQueueDestroy, ze_command_queue_handle_t)                         \
 	X(ze_result_t, zeCommandQueueSynchronize, ze_command_queue_handle_t, uint64_t timeout)
 static struct {
 	ZE_CALLS(MEMBER)
@@ -385,6 +422,11 @@ static void ze_wait(void *queue)
 {
 	MUST(zeCommandQueueSynchronize(queue, FOREVER));
 }
+
+static void ze_end(void *queue)
+{
+	MUST(zeCommandQueueDestroy(queue));
+}
 #endif
 
 /* --- VPI, and AscendCL --- */
@@ -397,6 +439,7 @@ static void ze_wait(void *queue)
 		void **image)                                                                  \
 	X(int, vpiSubmitBoxFilter, void *stream, uint64_t backend, void *in, void *out,        \
 		int32_t width, int32_t height, int border)                                     \
+	X(void, vpiStreamDestroy, void *stream)                                                \
 	X(int, vpiStreamSync, void *stream)
 static struct {
 	VPI_CALLS(MEMBER)
@@ -430,6 +473,11 @@ static void vpi_wait(void *queue)
 	MUST(vpiStreamSync(queue));
 }
 
+static void vpi_end(void *queue)
+{
+	vpi.vpiStreamDestroy(queue);
+}
+
 #undef CALLS
 #define CALLS acl
 #define ACL_CALLS(X)                                                                          \
@@ -438,6 +486,7 @@ static void vpi_wait(void *queue)
 	X(int, aclrtMalloc, void **p, size_t size, int policy)                                \
 	X(int, aclrtCreateStream, void **stream)                                              \
 	X(int, aclrtMemsetAsync, void *p, size_t room, int32_t value, size_t n, void *stream) \
+	X(int, aclrtDestroyStream, void *stream)                                              \
 	X(int, aclrtSynchronizeStream, void *stream)
 static struct {
 	ACL_CALLS(MEMBER)
@@ -474,6 +523,11 @@ static void acl_wait(void *queue)
 	MUST(aclrtSynchronizeStream(queue));
 }
 
+static void acl_end(void *queue)
+{
+	MUST(aclrtDestroyStream(queue));
+}
+
 /* --- cuDLA: a device alone each --- */
 
 #undef CALLS
@@ -482,6 +536,8 @@ static void acl_wait(void *queue)
 	X(int, cudlaCreateDevice, uint64_t number, void **device, uint32_t flags)          \
 	X(int, cudlaModuleLoadFromMemory, void *device, const uint8_t *bytes, size_t size, \
 		void **module, uint32_t flags)                                             \
+	X(int, cudlaModuleUnload, void *module, uint32_t flags)                            \
+	X(int, cudlaDestroyDevice, void *device)                                           \
 	X(int, cudlaSubmitTask, void *device, const struct dla_task *tasks, uint32_t n,    \
 		void *stream, uint32_t flags)
 struct dla_task {
@@ -550,6 +606,17 @@ static void dla_wait(void *queue)
 		usleep(100);
 }
 
+static void dla_end(void *queue)
+{
+	struct dla_module *m = dla.of;
+
+	while (m->device != queue)
+		m++;
+	MUST(cudlaModuleUnload(m->module, 0));
+	MUST(cudlaDestroyDevice(queue));
+	m->device = m; /* its place is not used again */
+}
+
 /* --- all of them --- */
 
 static struct api {
@@ -558,20 +625,21 @@ static struct api {
 	void *(*queue)(void);
 	void (*submit)(void *queue);
 	void (*wait)(void *queue);
+	void (*end)(void *queue);
 	void (*hold)(void *queue, void (*wait)(void));
 	void *first;
 } apis[] = {
-	{"opencl", cl_open, cl_queue, cl_submit, cl_wait, cl_hold, NULL},
-	{"cuda", cu_open, cu_queue, cu_submit, cu_wait, cu_hold, NULL},
-	{"hip", hip_open, hip_queue, hip_submit, hip_wait, NULL, NULL},
-	{"vpi", vpi_open, vpi_queue, vpi_submit, vpi_wait, NULL, NULL},
-	{"acl", acl_open, acl_queue, acl_submit, acl_wait, NULL, NULL},
-	{"cudla", dla_open, dla_queue, dla_submit, dla_wait, NULL, NULL},
+	{"opencl", cl_open, cl_queue, cl_submit, cl_wait, cl_end, cl_hold, NULL},
+	{"cuda", cu_open, cu_queue, cu_submit, cu_wait, cu_end, cu_hold, NULL},
+	{"hip", hip_open, hip_queue, hip_submit, hip_wait, hip_end, NULL, NULL},
+	{"vpi", vpi_open, vpi_queue, vpi_submit, vpi_wait, vpi_end, NULL, NULL},
+	{"acl", acl_open, acl_queue, acl_submit, acl_wait, acl_end, NULL, NULL},
+	{"cudla", dla_open, dla_queue, dla_submit, dla_wait, dla_end, NULL, NULL},
 #ifdef HAVE_VULKAN
-	{"vulkan", vk_open, vk_queue, vk_submit, vk_wait, NULL, NULL},
+	{"vulkan", vk_open, vk_queue, vk_submit, vk_wait, vk_end, NULL, NULL},
 #endif
 #ifdef HAVE_ZE
-	{"ze", ze_open, ze_queue, ze_submit, ze_wait, NULL, NULL},
+	{"ze", ze_open, ze_queue, ze_submit, ze_wait, ze_end, NULL, NULL},
 #endif
 };
 
@@ -665,18 +733,23 @@ static int add_many(struct api *a, const char *n)
 	return 0;
 }
 
-static void await_go(void)
+static void await_go(const char *where)
 {
 	char line[8];
 
-	puts("held");
+	puts(where);
 	if (!fgets(line, sizeof(line), stdin))
 		exit(0);
 }
 
+static void await_go_held(void)
+{
+	await_go("held");
+}
+
 static int hold(struct api *a)
 {
-	a->hold(a->first, await_go);
+	a->hold(a->first, await_go_held);
 	return 0;
 }
 
@@ -704,7 +777,7 @@ static int cancel(struct api *a, const char *held)
 	void *end;
 
 	if (held)
-		await_go();
+		await_go("held");
 	for (unsigned i = 0; i < 10; i++) {
 		c.queue = i % 2 ? a->queue() : a->first;
 		c.through = false;
@@ -715,6 +788,23 @@ static int cancel(struct api *a, const char *held)
 		a->wait(c.queue);
 	}
 	return 0;
+}
+
+static int end(struct api *a, bool busy)
+{
+	await_go("held");
+	if (busy)
+		a->submit(a->first);
+	a->end(a->first);
+	await_go("ended");
+	for (size_t i = 0; i < n_used; i++) {
+		if (used[i].queue != a->first)
+			continue;
+		used[i].queue = a->first = a->queue();
+		work(a, a->first);
+		return 0;
+	}
+	return -ENOENT;
 }
 
 static char **arguments;
@@ -744,6 +834,8 @@ static int act(char *line)
 		return hold(need(a));
 	if (!strcmp(verb, "cancel"))
 		return cancel(need(a), b);
+	if (!strcmp(verb, "end"))
+		return end(need(a), !strcmp(b, "busy"));
 	if (!strcmp(verb, "exec"))
 		return again();
 	if (!strcmp(verb, "fork"))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What programs of each API do besides, by one program with an adapter for each (any_apis.c): threads are cancelled, it becomes another by
-exec, Fermata is switched off, it has more queues than there are slots."""
+exec, Fermata is switched off, it has more queues than there are slots, its queues end while it is stopped."""
 import os
 import re
 import sys
@@ -14,6 +14,14 @@ SLOTS = 128  # of a client: FM_BOARD_SLOTS
 # What each calls for a command.
 CALLS = {"opencl": "clEnqueueFillBuffer", "cuda": "cuMemsetD32Async", "hip": "hipMemsetAsync", "vulkan": "vkQueueSubmit",
          "ze": "zeCommandQueueExecuteCommandLists", "vpi": "vpiSubmitBoxFilter", "acl": "aclrtMemsetAsync", "cudla": "cudlaSubmitTask"}
+
+
+# A queue may end there with commands in it, which the driver then completes; at level 2 they are in the driver. HIP waits for them.
+MAY_END_BUSY = ("opencl", "cuda", "hip")
+
+
+def gates_closed(f, p):
+    eventually("its gates are closed", lambda: {q["gate"] for g in f.ps()["groups"] for q in g["queues"] if q["pid"] == p.pid} == {"closed"})
 
 
 def survives_natively(stack, f, api):
@@ -38,7 +46,7 @@ def threads_cancelled(stack):
             p.tell(f"cancel {api} held")
             p.line("held")
             f.cli("suspend", str(p.pid))
-            eventually("its gates are closed", lambda: {q["gate"] for g in f.ps()["groups"] for q in g["queues"] if q["pid"] == p.pid} == {"closed"})
+            gates_closed(f, p)
             after = p.mark()
             p.tell("go")
             try:
@@ -50,6 +58,29 @@ def threads_cancelled(stack):
             check(p.line("did ", after) == "did 0", f"{api}, level {level}: a thread was cancelled in a call")
         p.advances()
         p.finish()
+
+
+def ends_while_stopped(stack):
+    """A queue ends while its gates are closed, and takes nothing of ours along that is still used: another one comes in its place. Where the
+    API allows it there is a command behind the gates."""
+    f = world(stack)
+    p = start(f, *there(), options=("--level", "2"))
+    for api in there():
+        for how in ("idle", "busy") if api in MAY_END_BUSY else ("idle",):
+            after = p.mark()
+            p.tell(f"end {api} {how}")
+            p.line("held", after)
+            f.cli("suspend", str(p.pid))
+            gates_closed(f, p)
+            p.tell("go")
+            if (api, how) != ("hip", "busy"):
+                p.line("ended", after)
+            f.cli("resume", str(p.pid))
+            p.line("ended", after)
+            p.tell("go")
+            check(p.line("did ", after) == "did 0", f"{api} {how}")
+            p.advances(2)
+    p.finish()
 
 
 def execs(stack):
@@ -97,4 +128,4 @@ def more_than_slots(stack):
         eventually("it is gone", lambda: not f.ps()["groups"])
 
 
-main(threads_cancelled, execs, switched_off, *seldom_sanitized(more_than_slots))
+main(threads_cancelled, ends_while_stopped, execs, switched_off, *seldom_sanitized(more_than_slots))
