@@ -9,6 +9,7 @@
  *   exec     the child becomes a program that uses HIP
  *   graph    launches a long graph, again and again
  *   deep     says "ready", and upon a line puts more into a stream than that has room for
+ *   reset    says "ready", and upon a line resets the device with work under way, and goes on
  *
  * It prints "right" if all is as it should be.
  */
@@ -102,6 +103,23 @@ static void deep(struct conform *c, CUstream s)
 	CU(cuStreamSynchronize(s));
 }
 
+int hipDeviceReset(void);
+
+static void reset(struct conform *c, CUstream s)
+{
+	CU(cuStreamSynchronize(s));
+	puts("ready");
+	fflush(stdout);
+	getchar();
+	busy(c, s, 20);
+	if (hipDeviceReset())
+		die("no reset");
+	x = new_words(1); /* kernels are gone */
+	for (int i = 0; i < 20; i++)
+		CU(cuMemsetD32Async(x, 7, 1, s = i ? s : new_stream(0)));
+	CU(cuStreamSynchronize(s));
+}
+
 int main(int argc, char **argv)
 {
 	struct conform c = {0};
@@ -118,6 +136,8 @@ int main(int argc, char **argv)
 		threads(&c);
 	else if (!strcmp(argv[1], "graph"))
 		long_graph(&c, s);
+	else if (!strcmp(argv[1], "reset"))
+		reset(&c, s);
 	else if (!strcmp(argv[1], "deep"))
 		deep(&c, s);
 	else if (strcmp(argv[1], "exit"))

@@ -207,6 +207,28 @@ def ends(stack):
     eventually("all have left", lambda: not fermata.stats()["clients"])
 
 
+def reset_while_stopped(stack):
+    """A reset of the device waits for the work that stands behind closed gates, and takes the words along that gates wait for; queues that
+    come later have others."""
+    fermata = world(stack, ASAN_OPTIONS=f"{os.environ.get('ASAN_OPTIONS', '')}:detect_leaks=0")
+    for options in ([], ["--level", "1"]):
+        p = fermata.program([program("hip_ends"), "reset"], *options)
+        p.line("ready")
+        fermata.knows(p.pid)
+        fermata.cli("suspend", str(p.pid))
+        eventually("its gates are closed", lambda: {q["gate"] for q in fermata.group(p.pid)["queues"]} == {"closed"})
+
+        def submitted():
+            return sum(q["submitted"] for q in fermata.group(p.pid)["queues"])
+
+        before = submitted()
+        p.tell("")
+        eventually("it has work behind them", lambda: submitted() > before)
+        fermata.cli("resume", str(p.pid))
+        p.line("right")
+        check(p.wait() == 0, f"{options}: status {p.p.returncode}")
+
+
 def look_ups(stack):
     """What is found, and what is not, is the same; whose it is is the shim's for the calls of its table."""
     for name in ("hip_lookups", "hip_lookups_linked"):
@@ -351,4 +373,4 @@ def doctor(stack):
 
 
 main(by_each_way, at_level_1, levels, urgent_first_at_level_2, urgent_first_at_level_1, full, long_graphs, *unsanitized(suspended, shared),
-     the_last_call, ends, daemon_dies, daemon_hangs, without, look_ups, beside_cuda, on_request, preloads, doctor)
+     the_last_call, ends, reset_while_stopped, daemon_dies, daemon_hangs, without, look_ups, beside_cuda, on_request, preloads, doctor)
