@@ -30,7 +30,8 @@ struct fm_cu_move {
 	struct lane out, in;
 	bool ready, inside;
 	bool digested;    /* in this rest: nothing has changed since */
-	bool uncapped;    /* in this move: nothing runs from the host */
+	bool uncapped;    /* in this move: nothing runs from the host; */
+	bool homeless;    /* the driver has no room for what does */
 	bool unsorted;    /* there are chunks that are new */
 	unsigned changed; /* chunks that have, though nothing named them */
 	int failed;       /* of the copies under way */
@@ -585,14 +586,19 @@ static struct fm_cu_chunk *next_out(struct fm_cu_arena *a)
 	return last;
 }
 
+/* Without what is out the program does not go on. With what runs from the host it does, so that is
+ * not waited for, nor does it take the room of the other. */
 static struct fm_cu_chunk *next_in(const struct fm_cu_move *m, uint64_t most)
 {
-	struct fm_cu_chunk *c;
+	struct fm_cu_chunk *c, *home = NULL;
 
-	fm_list_each (c, &m->a->chunks, all)
-		if (may_come_in(c) || (!c->remains && may_come_home(m, c)))
+	fm_list_each (c, &m->a->chunks, all) {
+		if (may_come_in(c))
 			return fm_cu_chunk_size(c) <= most ? c : NULL;
-	return NULL;
+		if (!home && !m->homeless && !c->remains && may_come_home(m, c))
+			home = c;
+	}
+	return home && fm_cu_chunk_size(home) <= most ? home : NULL;
 }
 
 /* What is not in use gives its place on the device to what runs from the host and is. */
@@ -600,7 +606,7 @@ static struct fm_cu_chunk *next_instead(const struct fm_cu_move *m, uint64_t mos
 {
 	struct fm_cu_chunk *c, *out = next_out(m->a);
 
-	if (!out || out->away || is_in_use(m, out))
+	if (!out || out->away || m->homeless || is_in_use(m, out))
 		return NULL;
 	fm_list_each (c, &m->a->chunks, all)
 		if (!c->remains && may_come_home(m, c))
@@ -626,12 +632,17 @@ static int one_early(struct fm_cu_move *m, struct fm_cu_chunk *c)
 
 static int one_to_host(struct fm_cu_move *m, struct fm_cu_chunk *c);
 
+static bool goes_out_mapped(const struct fm_cu_move *m)
+{
+	return m->ops.mapped && m->ops.mapped(m->ops.cookie);
+}
+
 /* Where that is refused it goes out as others do. */
 static int one_out_mapped(struct fm_cu_move *m, struct fm_cu_chunk *c)
 {
 	int rc;
 
-	if (c->away || !m->ops.mapped || !m->ops.mapped(m->ops.cookie))
+	if (c->away || !goes_out_mapped(m))
 		return one_out(m, c);
 	rc = one_to_host(m, c);
 	return rc == -ENOMEM || (rc == -EIO && !fm_cu_chunk_torn(c)) ? one_out(m, c) : rc;
@@ -685,8 +696,12 @@ static int one_step(struct fm_cu_move *m)
 	if (!m->ops.goes_on(m->ops.cookie))
 		return -ECANCELED;
 	c = here > may ? NULL : next_in(m, may - here);
-	if (c)
-		return one_early(m, c);
+	if (c) {
+		rc = one_early(m, c);
+		/* A program that does not start early would stand still for it. */
+		m->homeless = rc == -ENOSPC && !c->away && !goes_out_mapped(m);
+		return m->homeless ? 0 : rc;
+	}
 	out = here > may ? next_out(m->a) : next_instead(m, may);
 	if (out)
 		return one_out_mapped(m, out);
@@ -708,7 +723,7 @@ static int towards_share(struct fm_cu_move *m)
 	int rc = 0, out, in;
 
 	m->failed = 0;
-	m->uncapped = false;
+	m->uncapped = m->homeless = false;
 	while (!rc)
 		rc = one_step(m);
 	out = reap(m, &m->out, true);
