@@ -174,6 +174,7 @@ static int add_client(
 	const struct planned_client *c = &p->client[client];
 	struct parts is = parts_of(c, g, now);
 	uint64_t all = c->here + c->missing + c->maps, each, hot = c->hot;
+	uint64_t needed, back;
 	uint64_t grain = grain_of(c);
 	struct fm_extent x = {.client = client,
 		.pinned = is_pinned(g, now),
@@ -184,13 +185,17 @@ static int add_client(
 	grain = FM_MIN(grain, all);
 	each = FM_MAX(grain, all / most + 1);
 	p->w.window = FM_MAX(p->w.window, WINDOW * each);
-	if (grow((void **)&p->extent, &p->extents_room, p->w.extents + most + 14, sizeof(x)))
+	if (grow((void **)&p->extent, &p->extents_room, p->w.extents + most + 16, sizeof(x)))
 		return -ENOMEM;
 	add_here(p, c, &x, is.on, each);
 	add_part(p, &x, FM_COMING, is.coming, is.coming, each);
 	add_part(p, &x, FM_GOING, is.going, fm_sub_sat(hot, is.on), each);
-	/* Of what is on the host all is needed but for what is mapped. */
-	add_part(p, &x, FM_ON_HOST, is.host, fm_sub_sat(is.host, c->maps), each);
+	/* Of what is on the host all is needed but for what is mapped. What is out has extents of
+	 * its own: the last of them may find room where none of what runs from the host does. */
+	needed = fm_sub_sat(is.host, c->maps);
+	back = FM_MIN(c->back, needed);
+	add_part(p, &x, FM_ON_HOST, needed - back, needed - back, each);
+	add_part(p, &x, FM_ON_HOST, is.host - (needed - back), back, each);
 	return 0;
 }
 
