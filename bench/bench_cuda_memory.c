@@ -7,6 +7,7 @@
  * monotonic clock) with "decode TOKENS WAIT": a token reads all of its memory once, and is waited
  * for, as a decoder does with its weights; WAIT ms was the longest time from one to the next. With
  * USED it reads only so many percent of its memory, by kernels of a sixteenth of a block at most.
+ * After "part FROM TO", answered with "part", it reads from so many percent of it to so many.
  */
 #include "cuda_driver.h"
 #include <stdatomic.h>
@@ -40,7 +41,7 @@ static const char read_ptx[] =
 enum { PARTS_MOST = 4096, PART_MOST = 512 };
 static struct {
 	unsigned long long at[PARTS_MOST]; /* of blocks: a kernel reads one */
-	int n, used;
+	int n, first, used;
 	size_t part;
 	void *kernel_read; /* NULL: this driver has no kernel of that name; it spins */
 	stream s;
@@ -144,7 +145,7 @@ static void *read_on(void *arg)
 			CU(cuEventSynchronize(ends[k & 3]));
 			busy.gib += (double)w.part / (1 << 30);
 		}
-		if (!read_part((int)(k % (uint64_t)w.used)))
+		if (!read_part(w.first + (int)(k % (uint64_t)w.used)))
 			die("a launch failed", 0);
 		CU(cuEventRecord(ends[k & 3], w.s));
 	}
@@ -168,7 +169,7 @@ static void decode(uint64_t from, uint64_t to)
 		usleep(200);
 	for (; now < to; last = now) {
 		for (int i = 0; i < w.used; i++)
-			if (!read_part(i))
+			if (!read_part(w.first + i))
 				die("a launch failed", 0);
 		CU(cuStreamSynchronize(w.s));
 		now = now_ns();
@@ -178,8 +179,20 @@ static void decode(uint64_t from, uint64_t to)
 	printf("decode %" PRIu64 " %.1f\n", tokens, (double)longest / 1e6);
 }
 
+static bool read_from(unsigned from, unsigned to)
+{
+	int first = w.n * (int)from / 100;
+
+	if (from >= to || to > 100 || w.n * (int)to / 100 == first)
+		return false;
+	w.first = first;
+	w.used = w.n * (int)to / 100 - first;
+	return true;
+}
+
 static void answer(const char *line)
 {
+	unsigned first, last;
 	uint64_t from, to;
 	long wrong;
 
@@ -196,6 +209,9 @@ static void answer(const char *line)
 		puts("busy");
 	} else if (sscanf(line, "decode %" SCNu64 " %" SCNu64, &from, &to) == 2) {
 		decode(from, to);
+	} else if (sscanf(line, "part %u %u", &first, &last) == 2 && !atomic_load(&busy.on) &&
+		   read_from(first, last)) {
+		puts("part");
 	} else if (!strncmp(line, "idle", 4) && atomic_load(&busy.on)) {
 		atomic_store(&busy.on, false);
 		pthread_join(busy.thread, NULL);

@@ -7,7 +7,9 @@ interest (`ballast`), which has the rest of it.
   openings  a decoder beside one that reads, while the memory of a third goes out and in all the time: its tokens
   servers   three language models of --gib, of which two fit, asked by turns
   train     BERT beside ResNet-50, of which one fits: losses as natively, and time
-  urgent    a language model, asked every 200 ms, beside one that takes the rest: the last of 100 answers"""
+  urgent    a language model, asked every 200 ms, beside one that takes the rest: the last of 100 answers
+  large     one program of 1.5 times --gib: a decoder that reads all of it in turn, and then one that reads the last two fifths, of
+            which most had no room: its tokens, to those where nothing changes its place (the rest runs from the host)"""
 import contextlib
 import json
 import os
@@ -157,6 +159,37 @@ class Rows:
         print(f"demand    two of {mib / 1024:.2f} GiB where {gib:.2f} are: they read {both[0]:.1f} and {both[1]:.1f} GB/s, one alone "
               f"{one:.1f}: {100 * sum(both) / one:.1f} %; {moved:.2f} GB moved")
 
+    def decodes(self, p, seconds):
+        """Tokens in a second, of a program that reads its memory once for each."""
+        begin = time.monotonic_ns() + 50_000_000
+        said = self.bench.tell(p, f"decode {begin} {begin + int(seconds * 1e9)}").split()
+        return int(said[1]) / seconds
+
+    def large(self):
+        """The rates of either, for each setting; what moved in the second; all in one run."""
+        gib, of = self.bench.args.gib, {}
+        mib = self.size(1.5)
+        limit = f"--memory={self.settled() // MIB + mib}M"  # more than the device has
+        with contextlib.ExitStack() as stack:
+            self.ballast(stack, int(gib * GIB) + CONTEXT)
+            for exchange in ("0", "1") * min(self.bench.args.runs, 2):
+                with contextlib.ExitStack() as one:
+                    p = self.bench.program(one, mib, self.block(mib // 4), option=limit, FERMATA_MEMORY_EXCHANGE=exchange)
+                    self.decodes(p, SECONDS / 4)
+                    rates = [self.decodes(p, SECONDS / 4)]
+                    before = self.moved()
+                    self.bench.tell(p, "part 60 100")
+                    self.decodes(p, SECONDS)  # it takes a while until that is known
+                    rates.append(self.decodes(p, SECONDS / 4))
+                    of.setdefault(exchange, []).append((*rates, (self.moved() - before) / 1e9))
+                    self.bench.check(p)
+                self.tell(f"FERMATA_MEMORY_EXCHANGE={exchange}: {of[exchange][-1]}")
+        host, ours = ([max(r[k] for r in of[x]) for k in range(3)] for x in ("0", "1"))
+        gain = [ours[k] / host[k] if host[k] else 0.0 for k in range(2)]
+        print(f"large     one of {mib / 1024:.2f} GiB where {gib:.2f} are: all in turn {ours[0]:.1f} tokens/s, {host[0]:.1f} with the rest "
+              f"from the host: {gain[0]:.2f}x; the last two fifths {ours[1]:.1f}, {host[1]:.1f}: {gain[1]:.2f}x, asked for 1.8x; "
+              f"{ours[2]:.2f} GB moved")
+
     def switch(self):
         mib = self.size(0.4)
         one, slice_s = self.alone(mib, SECONDS / 3), 0.1
@@ -295,7 +328,7 @@ class Rows:
               f"alone {p99[0]:.1f}: {p99[1] / p99[0]:.2f}x, asked for 1.15x; the other reads {rate:.0f} GB/s, alone {one:.0f}")
 
 
-NAMES = ("changed", "demand", "switch", "openings", "servers", "train", "urgent")
+NAMES = ("changed", "demand", "switch", "openings", "servers", "train", "urgent", "large")
 BY_TORCH = ("openings", "servers", "train", "urgent")
 
 

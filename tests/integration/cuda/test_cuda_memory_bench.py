@@ -37,7 +37,7 @@ def rows_where_little_fits(stack):
            "MEMORY_BENCH_SECONDS": "0.5", "MEMORY_BENCH_TORCH": os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_stand_in.py")}
     names = ["demand", "train"]
     if LONG:
-        names += ["changed", "switch", "openings", "servers", "urgent"]
+        names += ["changed", "switch", "openings", "servers", "urgent", "large"]
     r = subprocess.run([sys.executable, BENCH, "--gib", "0.0625", BUILD, *names], env=env, capture_output=True, text=True,
                        timeout=4 * PATIENCE)
     print(r.stdout, end="")
