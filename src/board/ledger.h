@@ -163,6 +163,9 @@ struct fm_ledger_device {
 	 * `host_wants', raised after it. */
 	_Atomic uint64_t host_has, host_strayed, host_wants;
 	_Atomic uint32_t host_asks;
+	/* Bytes that ran from the host and have come in the place of others, which are used less;
+	 * never falling. */
+	_Atomic uint64_t exchanged;
 
 	/* Written by the daemon. */
 	FM_LINE _Atomic uint64_t allowed; /* `claimed` may be this much; UINT64_MAX: any amount */

@@ -275,9 +275,9 @@ struct fm_bmemory_info {
 	uint64_t mapped;         /* and what of it runs from the host */
 	uint64_t hot;     /* of movable memory: what was named lately, as far as that is known */
 	bool hot_unknown; /* of some client it is not, and all of its memory counts */
-	uint64_t limit, request;          /* 0: none */
-	uint64_t refused;                 /* allocations; never falling */
-	uint64_t went_out, came_in, kept; /* bytes; never falling */
+	uint64_t limit, request;                     /* 0: none */
+	uint64_t refused;                            /* allocations; never falling */
+	uint64_t went_out, came_in, kept, exchanged; /* bytes; never falling */
 	/* So often memory was used that nothing had named, while it ran from the host; never
 	 * falling. It was seen because it had changed; and all memory came in then. */
 	uint64_t missed;

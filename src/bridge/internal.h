@@ -167,8 +167,9 @@ struct memory_row {
 	/* planner_world.c: of what is on the host, so much is to be mapped from there; and before
 	 * that time nothing of what is mapped is brought to the device. */
 	uint64_t maps, back_at;
-	uint64_t refused, went_out, came_in, kept, missed; /* as last read, never falling */
-	bool lies;                                         /* it has said what cannot be */
+	uint64_t refused, went_out, came_in, kept, missed,
+		exchanged; /* as last read, never falling */
+	bool lies;         /* it has said what cannot be */
 };
 
 /* A client's ledger. It belongs to the client's group 0. */
@@ -188,7 +189,7 @@ struct memory {
 struct memory_past {
 	struct fm_list link;
 	struct bdevice *dev;
-	uint64_t refused, went_out, came_in, kept, missed;
+	uint64_t refused, went_out, came_in, kept, missed, exchanged;
 };
 
 /* Where the memory of a group is by demand (demand.c). OUT: it is at rest, and has its shares.

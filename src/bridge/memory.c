@@ -590,6 +590,7 @@ static void read_counters(struct memory *m, struct memory_row *r)
 	ok &= never_falling(&r->came_in, CLAIM(row->came_in));
 	ok &= never_falling(&r->kept, CLAIM(row->kept));
 	ok &= never_falling(&r->missed, demand_most(CLAIM(row->missed)));
+	ok &= never_falling(&r->exchanged, CLAIM(row->exchanged));
 	r->lies |= !ok;
 }
 
@@ -613,6 +614,7 @@ void memory_end(struct fm_bridge_client *c)
 		p->came_in = fm_add_sat(p->came_in, r->came_in);
 		p->kept = fm_add_sat(p->kept, r->kept);
 		p->missed = fm_add_sat(p->missed, r->missed);
+		p->exchanged = fm_add_sat(p->exchanged, r->exchanged);
 	}
 	fm_list_del(&m->in_user);
 	c->memory = NULL;
@@ -670,6 +672,7 @@ static void add_row(struct fm_bmemory_info *i, struct memory *m, struct memory_r
 	i->came_in = fm_add_sat(i->came_in, r->came_in);
 	i->kept = fm_add_sat(i->kept, r->kept);
 	i->missed = fm_add_sat(i->missed, r->missed);
+	i->exchanged = fm_add_sat(i->exchanged, r->exchanged);
 	i->host_has = fm_add_sat(i->host_has, r->host_has);
 	i->host_strayed =
 		fm_add_sat(i->host_strayed, FM_MIN(CLAIM(row->host_strayed), r->host_has));
@@ -687,6 +690,7 @@ static void add_past(struct fm_bmemory_info *i, const struct memory_past *p)
 	i->came_in = fm_add_sat(i->came_in, p->came_in);
 	i->kept = fm_add_sat(i->kept, p->kept);
 	i->missed = fm_add_sat(i->missed, p->missed);
+	i->exchanged = fm_add_sat(i->exchanged, p->exchanged);
 }
 
 /* The least that any of its clients' cgroups may have. */

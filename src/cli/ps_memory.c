@@ -94,6 +94,19 @@ static void show_strayed(const json_t *group, const json_t *m)
 	puts(text);
 }
 
+static void show_exchanged(const json_t *group, const json_t *m)
+{
+	char text[256], size[FM_SIZE_TEXT];
+
+	snprintf(text, sizeof(text),
+		"%s on %s: %s ran from the host and came to the device, in the place of what is "
+		"used less",
+		cli_str(group, "name"), cli_str(m, "device"),
+		fm_size_short((uint64_t)cli_num(m, "exchanged_bytes"), size));
+	table_clean(text);
+	puts(text);
+}
+
 static void show_remarks(const json_t *group)
 {
 	const json_t *list = json_object_get(group, "memory"), *m;
@@ -106,6 +119,8 @@ static void show_remarks(const json_t *group)
 			show_untrue(group, m);
 		if (cli_num(m, "host_strayed_bytes") > 0)
 			show_strayed(group, m);
+		if (cli_num(m, "exchanged_bytes") > 0)
+			show_exchanged(group, m);
 	}
 }
 

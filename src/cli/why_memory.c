@@ -52,6 +52,17 @@ static void show_trouble(const json_t *m)
 	show(text);
 }
 
+static void show_exchanged(const json_t *m)
+{
+	char text[320], size[FM_SIZE_TEXT];
+
+	snprintf(text, sizeof(text),
+		"%s: what is used most has the device: so far %s ran from the host and came there, "
+		"in the place of what is used less",
+		cli_str(m, "device"), fm_size_short((uint64_t)cli_num(m, "exchanged_bytes"), size));
+	show(text);
+}
+
 /* A limit above the device is the group's own wish. */
 static void show_mapped(const json_t *m)
 {
@@ -108,6 +119,8 @@ void why_show_memory(const json_t *group)
 			show_refused(group, m);
 		if (cli_num(m, "mapped_bytes") > 0)
 			show_mapped(m);
+		if (cli_num(m, "exchanged_bytes") > 0)
+			show_exchanged(m);
 		if (cli_num(m, "missed") > 0)
 			show_missed(m);
 		if (json_object_get(m, "trouble"))

@@ -82,6 +82,7 @@ static void add_memory(void *arg, const struct fm_bmemory_info *i)
 	set(o, "moved_out_bytes", number(i->went_out));
 	set(o, "moved_in_bytes", number(i->came_in));
 	set(o, "kept_bytes", number(i->kept));
+	set(o, "exchanged_bytes", number(i->exchanged));
 	set(o, "missed", number(i->missed));
 	if (i->missed) {
 		set(o, "missed_by", json_string(i->by_write ? "content" : "time"));

@@ -40,6 +40,7 @@ int fm_touch_init(struct fm_touch *t, uint64_t base, uint64_t size)
 void fm_touch_free(struct fm_touch *t)
 {
 	free(t->page);
+	free(t->counts);
 	free(t->table);
 	*t = (struct fm_touch){0};
 }
@@ -98,9 +99,18 @@ void fm_touch_gone(struct fm_touch *t, uint32_t first, uint32_t pages)
 		STORE(&t->page[i].wide, 0);
 		STORE(&t->page[i].points, FM_TOUCH_POINTS_NOT);
 	}
+	fm_touch_count_anew(t, first, pages);
 }
 
 /* --- what is named --- */
+
+#define COUNT(t, page, word, by)                                                                \
+	do {                                                                                    \
+		struct fm_touch_uses *uses_ =                                                   \
+			atomic_load_explicit(&(t)->uses, memory_order_acquire);                 \
+		if (FM_UNLIKELY(uses_))                                                         \
+			atomic_fetch_add_explicit(&uses_[page].word, by, memory_order_relaxed); \
+	} while (0)
 
 /* Is it named for the first time in this turn? The word has not been written yet. */
 static inline void note_segment(struct fm_touch *t, struct fm_touch_page *page, uint32_t now)
@@ -144,6 +154,7 @@ static FM_HOT void name_block(struct fm_touch *t, uint32_t page, unsigned depth,
 	if (FM_UNLIKELY(!first))
 		return;
 	block = &t->page[first - 1];
+	COUNT(t, first - 1, whole, 1);
 	if (LOAD(&block->whole) != now) {
 		note_segment(t, block, now);
 		STORE(&block->whole, now);
@@ -173,6 +184,15 @@ FM_HOT void fm_touch_words(struct fm_touch *t, const void *words, size_t n)
 	}
 }
 
+/* Of the page, what lies in [from, end). */
+static inline uint32_t parts_of(uint64_t page, uint64_t from, uint64_t end)
+{
+	uint64_t first = FM_MAX(from, page * FM_TOUCH_PAGE);
+
+	return (uint32_t)((FM_MIN(end, (page + 1) * FM_TOUCH_PAGE) - first) /
+			  (FM_TOUCH_PAGE / FM_TOUCH_USE));
+}
+
 FM_HOT void fm_touch_range(struct fm_touch *t, uint64_t at, uint64_t bytes)
 {
 	uint64_t from = at - t->base, end;
@@ -181,11 +201,13 @@ FM_HOT void fm_touch_range(struct fm_touch *t, uint64_t at, uint64_t bytes)
 	if (from >= t->size || !bytes)
 		return;
 	end = bytes < t->size - from ? from + bytes : t->size;
-	for (uint64_t i = from / FM_TOUCH_PAGE; i <= (end - 1) / FM_TOUCH_PAGE; i++)
+	for (uint64_t i = from / FM_TOUCH_PAGE; i <= (end - 1) / FM_TOUCH_PAGE; i++) {
+		COUNT(t, i, named, parts_of(i, from, end));
 		if (LOAD(&t->page[i].named) != now) {
 			note_segment(t, &t->page[i], now);
 			STORE(&t->page[i].named, now);
 		}
+	}
 	if (LOAD(&t->any) != now)
 		STORE(&t->any, now);
 }
@@ -197,6 +219,10 @@ static FM_HOT void name_pages(struct fm_touch *t, uint64_t from, uint64_t end, u
 		bool wide = from % FM_TOUCH_WIDE == 0 && end - from >= FM_TOUCH_WIDE;
 		_Atomic uint32_t *word = wide ? &t->page[from].wide : &t->page[from].named;
 
+		if (wide)
+			COUNT(t, from, wide, 1);
+		else
+			COUNT(t, from, named, FM_TOUCH_USE);
 		if (LOAD(word) != now) {
 			note_segment(t, &t->page[from], now);
 			STORE(word, now);
@@ -458,4 +484,46 @@ bool fm_touch_first(const struct fm_touch *t, uint32_t first, uint32_t pages, ui
 		}
 	}
 	return any;
+}
+
+/* --- how often --- */
+
+int fm_touch_count(struct fm_touch *t, bool on)
+{
+	/* Of pages that were never in use it is never touched. It stays: it may be written yet. */
+	if (on && !t->counts)
+		t->counts = calloc(t->size / FM_TOUCH_PAGE, sizeof(*t->counts));
+	if (on && !t->counts)
+		return -ENOMEM;
+	atomic_store_explicit(&t->uses, on ? t->counts : NULL, memory_order_release);
+	return 0;
+}
+
+void fm_touch_count_anew(struct fm_touch *t, uint32_t first, uint32_t pages)
+{
+	struct fm_touch_uses *uses = atomic_load_explicit(&t->uses, memory_order_acquire);
+
+	for (uint32_t i = first; uses && i < first + pages; i++) {
+		STORE(&uses[i].named, 0);
+		STORE(&uses[i].whole, 0);
+		STORE(&uses[i].wide, 0);
+	}
+}
+
+uint64_t fm_touch_uses(const struct fm_touch *t, uint32_t first, uint32_t pages, uint64_t without)
+{
+	const struct fm_touch_uses *uses = atomic_load_explicit(&t->uses, memory_order_acquire);
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; uses && i < pages; i++) {
+		uint32_t page = first + i, block = LOAD(&t->page[page].first);
+
+		if (!block || without >> i & 1)
+			continue;
+		sum += LOAD(&uses[page].named);
+		sum += (uint64_t)FM_TOUCH_USE *
+		       ((uint64_t)LOAD(&uses[block - 1].whole) +
+			       LOAD(&uses[page / FM_TOUCH_WIDE * FM_TOUCH_WIDE].wide));
+	}
+	return pages ? sum / pages : 0;
 }

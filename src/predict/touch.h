@@ -9,9 +9,11 @@
  * counted in turns. A word that is an address of the range names the whole block around it, a copy
  * only the pages that it copies. What cannot be followed names everything (fm_touch_all).
  *
- * Owns: a word or four for each page, and the tables of pointers.
- * Locks: none. Words are atomic, and whoever reads them while they change sees a mix of both, which
- * costs bytes and nothing else. Blocks come and go under a lock of the caller's.
+ * How often memory is named is counted only while somebody asks for it (fm_touch_count).
+ *
+ * Owns: a word or four for each page, three more where uses are counted, and the tables of
+ * pointers. Locks: none. Words are atomic, and whoever reads them while they change sees a mix of
+ * both, which costs bytes and nothing else. Blocks come and go under a lock of the caller's.
  * Threads: any. Naming takes no lock, no memory and no call of the system.
  */
 #pragma once
@@ -37,6 +39,13 @@ struct fm_touch_page {
 	_Atomic uint32_t segment;
 };
 #define FM_TOUCH_WIDE 64u
+
+/* So often was it named, as by words of fm_touch_page. named: by a copy, in parts of a page. */
+struct fm_touch_uses {
+	_Atomic uint32_t named, whole, wide;
+};
+#define FM_TOUCH_USE 16u /* one use, in parts */
+
 enum { FM_TOUCH_POINTS_NOT, FM_TOUCH_POINTS_TABLES, FM_TOUCH_POINTS_ANYWHERE };
 
 struct fm_touch_table;
@@ -45,6 +54,8 @@ struct fm_tensor_maps;
 struct fm_touch {
 	uint64_t base, size;
 	struct fm_touch_page *page;
+	_Atomic(struct fm_touch_uses *) uses; /* of each page; NULL: they are not counted */
+	struct fm_touch_uses *counts;         /* that, also while they are not */
 	struct fm_touch_table *table;
 	const struct fm_tensor_maps *maps; /* of the program; NULL: it has none */
 	bool parts;                        /* tensor maps name their box, not the block */
@@ -113,6 +124,17 @@ uint32_t fm_touch_turn(struct fm_touch *t);
 uint32_t fm_touch_last(const struct fm_touch *t, uint32_t first, uint32_t pages);
 /* Has any of them been named in the present turn? Then the first segment in which that was so. */
 bool fm_touch_first(const struct fm_touch *t, uint32_t first, uint32_t pages, uint32_t *segment);
+
+/* --- how often --- */
+
+/* Uses are counted from now on, or are no more. 0 or -ENOMEM. One thread at a time. */
+int fm_touch_count(struct fm_touch *t, bool on);
+/* None of these pages has been used. */
+void fm_touch_count_anew(struct fm_touch *t, uint32_t first, uint32_t pages);
+/* How often each of these pages, at most 64, has been named on the average, in parts of a use.
+ * Those whose bit is in `without' count as never. */
+uint64_t fm_touch_uses(const struct fm_touch *t, uint32_t first, uint32_t pages, uint64_t without);
+
 /* The first of the last n turns, so that what was named in it or since is in use. */
 static inline uint32_t fm_touch_since(const struct fm_touch *t, uint32_t n)
 {

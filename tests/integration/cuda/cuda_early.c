@@ -8,6 +8,8 @@
  *                "first" when that is so of the first one; the others are not used before one more
  *                word
  *   stray N      a kernel is given the address of the first layer, and uses layer N
+ *   most N       the last N layers are used, one behind the other, 100 times
+ *   random SEED  layers are used in a drawn order, each some 30 times
  *   check 0      all layers hold what they are to hold
  *   tries 0      from now on, the driver counts how often it is asked for memory
  *   tried N      that was at most N times
@@ -108,6 +110,26 @@ static void do_stray(struct job *j, int n)
 	use(j, by, n);
 }
 
+static void do_most(struct job *j, int n)
+{
+	for (int k = 0; k < 100; k++)
+		for (int i = is.n - n; i < is.n; i++)
+			use(j, i, i);
+}
+
+static void do_random(struct job *j, int seed)
+{
+	uint32_t drawn = (uint32_t)seed;
+
+	for (int k = 0; k < 30 * is.n; k++) {
+		int i;
+
+		drawn = drawn * 1664525u + 1013904223u;
+		i = (int)((drawn >> 16) % (uint32_t)is.n);
+		use(j, i, i);
+	}
+}
+
 static void do_check(struct job *j, int n)
 {
 	(void)n;
@@ -149,6 +171,8 @@ int main(int argc, char **argv)
 		{"alloc", do_alloc},
 		{"pass", do_pass},
 		{"stray", do_stray},
+		{"most", do_most},
+		{"random", do_random},
 		{"check", do_check},
 		{"tries", do_tries},
 		{"tried", do_tried},

@@ -184,7 +184,137 @@ def exits_without_room(stack):
     other.ends()
 
 
+def layers(fermata, n=7, mib=8):
+    """More than the device, and used in order: what was allocated last runs from the host."""
+    p = start(fermata, memory="--memory=1G", name="cuda_early")
+    p.do(*[f"alloc {mib}"] * n, "pass 0", "check 0")
+    m = memory(fermata, p)
+    check(m["mapped_bytes"] >= 2 * mib * MIB and not m["exchanged_bytes"], m)
+    return p
+
+
+def uses_most(fermata, p, n, mib):
+    """Its last n layers, until so much of them has come to the device."""
+
+    def used():
+        p.do(f"most {n}", "check 0")
+        return memory(fermata, p)["exchanged_bytes"] >= mib * MIB
+
+    eventually(f"{mib} MiB of what is used most is on the device", used)
+
+
+def what_is_used_most_has_the_device(stack):
+    """Of a program that has more; and no more of it than before."""
+    fermata = world(stack)
+    p = layers(fermata)
+    before = memory(fermata, p)
+    uses_most(fermata, p, 2, 16)
+    m = memory(fermata, p)
+    check(all(m[k] == before[k] for k in ("mapped_bytes", "resident_bytes", "committed_bytes")), (before, m))
+    check(m["moved_out_bytes"] == m["moved_in_bytes"] == m["exchanged_bytes"], m)
+    check("what is used most has the device" in fermata.cli("why", str(p.pid)).stdout, "why does not say so")
+    check("in the place of what is used less" in fermata.cli("ps", "--memory").stdout, "ps --memory does not say so")
+    p.do("pass 0", "stray 0", "stray 6", "random 5", "check 0")
+    fermata.cli("suspend", "--out", "--wait", str(p.pid))
+    fermata.cli("resume", "--wait", str(p.pid))
+    p.do("pass 0", "random 6", "check 0")
+    p.ends()
+
+
+def not_if_it_is_told_so(stack):
+    """Beside one on a device of its own that is used alike, and exchanges."""
+    off, on = world(stack, FERMATA_MEMORY_EXCHANGE="0"), world(stack)
+    p, q = layers(off), layers(on)
+
+    def both_have_used():
+        for each in (p, q):
+            each.do("most 2", "check 0")
+        return memory(on, q)["exchanged_bytes"] >= 16 * MIB
+
+    eventually("the other one has exchanged", both_have_used)
+    check(not memory(off, p)["exchanged_bytes"], memory(off, p))
+    for each in (p, q):
+        each.ends()
+
+
+def without_a_daemon_what_is_used_most_has_the_device(stack):
+    """And goes on when there is one again."""
+    fermata = world(stack)
+    p = layers(fermata)
+    fermata.kill()
+    if not os.environ.get("FERMATA_TEST_STRICT"):  # there it stays stopped until another daemon runs
+        p.do("most 2", "pass 0", "random 3", "check 0")
+    fermata.start()
+    fermata.knows(p.pid)
+    uses_most(fermata, p, 2, 16)
+    p.do("random 4", "check 0")
+    p.ends()
+
+
+def the_host_has_no_room_for_an_exchange(stack):
+    """Then all stays where it is."""
+    fermata = world(stack, FERMATA_MEMORY_HOST="25M")
+    p = layers(fermata)
+    p.do(*("most 2", "random 7", "check 0") * 8)
+    check(memory(fermata, p)["mapped_bytes"] <= 25 * MIB, memory(fermata, p))
+    p.ends()
+
+
+def killed_in_an_exchange(stack):
+    """What it had is another's."""
+    fermata = world(stack, FAKE_CUDA_COPY="0.05:0.05:0.1")
+    p = layers(fermata)
+    for _ in range(400):
+        p.tell("most 2")
+    eventually("some of it has come", lambda: memory(fermata, p)["moved_out_bytes"] > 0)
+    p.p.kill()
+    p.wait()
+    q = start(fermata)
+    q.do("alloc 32", "fill 1", "check 1")
+    check(not memory(fermata, q)["mapped_bytes"], memory(fermata, q))
+    q.ends()
+
+
+def larger_than_the_device_beside_another(stack):
+    """That keeps its memory, and works all the time: what either computes is right."""
+    fermata = world(stack)
+    q = start(fermata, "--memory-pin")
+    q.do("alloc 8", "fill 1")
+    p = layers(fermata)
+    for i in range(3):
+        q.tell("spin 200")
+        p.do("most 2", f"random {i}", "check 0")
+    uses_most(fermata, p, 2, 16)
+    q.do("check 1", "fill 2", "check 2")
+    check(not memory(fermata, q)["mapped_bytes"], memory(fermata, q))
+    for each in (q, p):
+        each.ends()
+
+
+def larger_than_the_device_in_turns_with_another(stack):
+    """What is out of it comes in before what runs from the host, so both go on."""
+    fermata = world(stack)
+    q = start(fermata)
+    p = layers(fermata)
+    q.do("alloc 16", "fill 1")
+    for i in range(6):
+        mark = p.mark()
+        for command in ("most 2", f"random {i}", "check 0"):
+            p.tell(command)
+        q.do("check 1", "spin 20", "fill 1")
+        p.line("check", after=mark)
+    for each in (q, p):
+        each.ends()
+
+
 main(
+    what_is_used_most_has_the_device,
+    not_if_it_is_told_so,
+    without_a_daemon_what_is_used_most_has_the_device,
+    the_host_has_no_room_for_an_exchange,
+    killed_in_an_exchange,
+    larger_than_the_device_beside_another,
+    larger_than_the_device_in_turns_with_another,
     one_and_a_half_times_the_device,
     by_default_it_is_refused,
     others_make_room_first,

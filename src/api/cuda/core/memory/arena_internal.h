@@ -51,6 +51,7 @@ struct fm_cu_arena {
 	struct fm_touch touch;         /* what the program's work names of it */
 	struct fm_list chunks;
 	struct fm_cu_chunk window; /* flip.h: at the end of the addresses; no block is there */
+	bool window_keeps;         /* what a flip has left there, for the next one */
 	bool borrows;   /* new chunks are memory of the host where the device has no room */
 	unsigned stays; /* of new chunks */
 	struct fm_cu_memory_access reaching[FM_CU_REACHING];

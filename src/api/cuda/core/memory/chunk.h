@@ -61,6 +61,10 @@ struct fm_cu_chunk {
 	unsigned waits;                     /* pieces of it that are being copied */
 	bool remains; /* it runs from the host, and the driver did not let it come home */
 	bool queued;  /* all of its pieces have been put */
+	/* exchange.h: so often has it come in the place of another; and how often it was named, as
+	 * last looked at. */
+	unsigned exchanged;
+	uint64_t uses;
 };
 
 static inline size_t fm_cu_chunk_size(const struct fm_cu_chunk *c)

@@ -69,7 +69,19 @@ static int change_places(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 int fm_cu_flip_end(struct fm_cu_arena *a)
 {
+	a->window_keeps = false;
 	return fm_cu_chunk_unmap(a, &a->window, false);
+}
+
+void fm_cu_flip_keep(struct fm_cu_arena *a)
+{
+	a->window_keeps = true;
+}
+
+/* What is left in the window of the flip before is what this one needs. */
+static bool is_of_use(const struct fm_cu_chunk *w, const struct fm_cu_chunk *c, bool home)
+{
+	return w->made && !w->of && !c->of && w->borrowed != home && w->pages == c->pages;
 }
 
 int fm_cu_flip(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool home, CUstream stream,
@@ -77,10 +89,11 @@ int fm_cu_flip(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool home, CUstream
 {
 	struct fm_cu_chunk *w = &a->window;
 	int rc = fm_cu_chunk_mend(a, c);
+	bool keeps = a->window_keeps;
 
 	if (rc || c->borrowed != home)
 		return rc ? -EIO : 0;
-	if (fm_cu_flip_end(a))
+	if (!is_of_use(w, c, home) && fm_cu_flip_end(a))
 		return -EIO;
 	w->pages = c->pages;
 	w->of = c->of; /* it is to be of that kind, for it will be the program's */
@@ -90,6 +103,8 @@ int fm_cu_flip(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool home, CUstream
 		rc = copy_over(a, c, stream, ops);
 	if (!rc)
 		rc = change_places(a, c);
-	fm_cu_flip_end(a);
+	if (rc || !keeps || c->of)
+		fm_cu_flip_end(a);
+	a->window_keeps = keeps;
 	return rc;
 }

@@ -19,5 +19,8 @@
  * it was. -ENOMEM: no room there. -EIO: the driver refuses. */
 int fm_cu_flip(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool home, CUstream stream,
 	const struct fm_cu_move_ops *ops);
+/* From now on the memory that a chunk has left stays for the next flip, which mostly is one in the
+ * other direction: nobody else gets it between the two, and it need not be made anew. */
+void fm_cu_flip_keep(struct fm_cu_arena *a);
 /* The window is empty, as far as the driver lets us. */
 int fm_cu_flip_end(struct fm_cu_arena *a);

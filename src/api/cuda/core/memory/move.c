@@ -12,6 +12,7 @@
 #include "arena_internal.h"
 #include "base/util.h"
 #include "cut.h"
+#include "exchange.h"
 #include "flip.h"
 #include <errno.h>
 
@@ -923,6 +924,77 @@ int fm_cu_move_shrink(struct fm_cu_move *m, uint64_t most)
 		rc = one_to_host(m, c);
 	leave(m);
 	return rc;
+}
+
+/* --- exchange --- */
+
+static int come_for_it(struct fm_cu_move *m, struct fm_cu_chunk *c)
+{
+	int rc = m->ops.goes_on(m->ops.cookie) ? flip_home(m, c) : -ECANCELED;
+
+	c->exchanged += !rc;
+	c->remains = rc == -EIO && !fm_cu_chunk_torn(c); /* the others can come all the same */
+	return c->remains ? 0 : rc;
+}
+
+/* No more than was there is on the device afterwards; `room' is what has gone and has nothing in
+ * its place. */
+static int exchange_some(struct fm_cu_move *m, uint32_t since)
+{
+	uint64_t room = 0, moved = 0;
+	int rc = 0;
+
+	while (!rc && moved < FM_CU_EXCHANGE_BYTES) {
+		struct fm_cu_exchange e = fm_cu_exchange_next(m->a, since);
+		bool home = e.home && fm_cu_chunk_size(e.home) <= room;
+
+		if (!e.home)
+			break;
+		rc = home ? come_for_it(m, e.home) : one_to_host(m, e.out);
+		if (!rc && home)
+			room -= fm_cu_chunk_size(e.home);
+		else if (!rc)
+			room += fm_cu_chunk_size(e.out);
+		moved += home ? fm_cu_chunk_size(e.home) : 0;
+	}
+	/* What has gone for one that is smaller. */
+	for (struct fm_cu_chunk *c; !rc && (c = fm_cu_exchange_fill(m->a, since, room));) {
+		room -= fm_cu_chunk_size(c);
+		rc = come_for_it(m, c);
+	}
+	return rc;
+}
+
+int fm_cu_move_exchange(struct fm_cu_move *m)
+{
+	uint32_t since = in_use_since(m);
+	int rc;
+
+	if (!enter(m))
+		return -ECANCELED;
+	rc = make_ready(m);
+	if (!rc && since) {
+		fm_cu_flip_keep(m->a);
+		rc = exchange_some(m, since);
+		fm_cu_flip_end(m->a);
+	}
+	leave(m);
+	return rc;
+}
+
+bool fm_cu_move_may_exchange(struct fm_cu_move *m)
+{
+	bool may;
+
+	pthread_mutex_lock(&m->a->lock);
+	may = fm_cu_exchange_look(m->a, in_use_since(m));
+	pthread_mutex_unlock(&m->a->lock);
+	return may;
+}
+
+void fm_cu_move_counts_no_more(struct fm_cu_move *m)
+{
+	fm_cu_exchange_end(m->a);
 }
 
 unsigned fm_cu_move_changed(struct fm_cu_move *m)

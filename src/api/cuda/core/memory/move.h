@@ -86,6 +86,13 @@ void fm_cu_move_look_early(struct fm_cu_move *m, struct fm_cu_early *e);
 /* Of what is on the device so much runs from the host afterwards that `most' is left. 0; -ENOMEM:
  * the host has no room for the rest, which stays. -ECANCELED, -EIO. */
 int fm_cu_move_shrink(struct fm_cu_move *m, uint64_t most);
+/* What runs from the host and is used more often than what is on the device comes there, and that
+ * goes: a part of it at a time (exchange.h). Results as fm_cu_move_home()'s; -ENOMEM: the host has
+ * no room for what goes. */
+int fm_cu_move_exchange(struct fm_cu_move *m);
+/* Is there any? Uses are counted from the first call on. It needs no rest. */
+bool fm_cu_move_may_exchange(struct fm_cu_move *m);
+void fm_cu_move_counts_no_more(struct fm_cu_move *m);
 /* Since the last call: chunks that ran from the host and have changed there, though nothing named
  * them. They are looked at when memory goes out, one in 64. */
 unsigned fm_cu_move_changed(struct fm_cu_move *m);

@@ -48,6 +48,9 @@ static struct {
 	bool had_room;    /* at the last look */
 	unsigned restless; /* so often it did not come to rest for that */
 	uint64_t rests_since;
+	uint64_t exchange_at;  /* not before that is it looked at what is used most */
+	bool counting;         /* how often memory is used */
+	bool exchanging;       /* what comes in does so for that */
 	bool early;            /* the program has gone on before all of its memory was there */
 	bool before;           /* and may have work from before that went out */
 	uint64_t early_passed; /* how far it had come when it last stood still for that, */
@@ -210,6 +213,8 @@ static void moved(void *device, bool out, uint64_t bytes, uint64_t kept)
 		atomic_fetch_add(out ? &d->went_out : &d->came_in, bytes);
 	if (d)
 		atomic_fetch_add(&d->kept, kept);
+	if (d && !out && moves.exchanging)
+		atomic_fetch_add(&d->exchanged, bytes);
 	moves.until = fm_add_sat(fm_now(), FM_CU_ROOM_MOST);
 	moves.early_in = fm_now();
 	fm_cuda_full_moved(out, bytes + kept);
@@ -847,6 +852,70 @@ static uint64_t come_home(struct fm_client *c)
 	return moves.early ? 0 : FM_CU_HOME_LOOK;
 }
 
+/* --- what is used most --- */
+
+static void look_to_exchange(struct fm_cuda_managed *m, void *any)
+{
+	if (fm_cu_arena_context(atomic_load(&m->arena)) && move_of(m))
+		*(bool *)any |= fm_cu_move_may_exchange(move_of(m));
+}
+
+static void count_no_more(struct fm_cuda_managed *m, void *unused)
+{
+	(void)unused;
+	if (moves.move[m->dev])
+		fm_cu_move_counts_no_more(moves.move[m->dev]);
+}
+
+static int move_exchange(struct fm_cuda_managed *m, struct fm_cu_move *move)
+{
+	int rc;
+
+	(void)m;
+	moves.exchanging = true;
+	rc = fm_cu_move_exchange(move);
+	moves.exchanging = false;
+	return rc;
+}
+
+static bool exchanges(void)
+{
+	const char *said = secure_getenv("FERMATA_MEMORY_EXCHANGE");
+
+	return !said || strcmp(said, "0") != 0;
+}
+
+/* What runs from the host since there was no room for it, and is used more than what has the room,
+ * takes its place. */
+static uint64_t exchange(struct fm_client *c)
+{
+	uint64_t now = fm_now(), again;
+	bool any = false;
+
+	if (!atomic_load(&fm_cuda_managed_mapped) || fm_rest_is_over(c) ||
+		fm_cuda_managed_all_pinned()) {
+		if (moves.counting)
+			fm_cuda_managed_each(count_no_more, NULL);
+		moves.counting = false;
+		return FM_NEVER;
+	}
+	if (!moves.counting && !exchanges())
+		return FM_NEVER;
+	moves.counting = true;
+	if (now < moves.exchange_at)
+		return moves.exchange_at - now;
+	fm_cuda_managed_each(look_to_exchange, &any);
+	moves.exchange_at = now + FM_CU_HOME_LOOK;
+	if (!any)
+		return FM_CU_HOME_LOOK;
+	again = change_place(c, move_exchange);
+	/* There may be more. The program stands still for a third of the time at most. */
+	if (!moves.restless)
+		again = FM_MIN(2 * (fm_now() - now), FM_CU_HOME_LOOK);
+	moves.exchange_at = fm_now() + again;
+	return again;
+}
+
 /* When to look again, if nobody asks. */
 static uint64_t step(struct fm_client *c)
 {
@@ -871,6 +940,9 @@ static uint64_t step(struct fm_client *c)
 	else {
 		again = shrink(c);
 		again = again == FM_NEVER ? come_home(c) : again;
+		/* Not between the two looks of the one that comes home. */
+		if (!moves.had_room && !moves.early && !atomic_load(&moves.resting))
+			again = FM_MIN(again, exchange(c));
 	}
 	trimmed = out || atomic_load(&moves.resting) ? FM_NEVER : trim();
 	if (!out && !atomic_load(&moves.resting))
@@ -974,7 +1046,8 @@ void fm_cuda_mover_fork_child(void)
 	moves.gave_up = moves.full = moves.missed = moves.homing = moves.had_room = false;
 	moves.early = moves.before = false;
 	fm_cuda_full_end();
-	moves.refused = moves.trim_at = moves.home_at = moves.excess_at = 0;
+	moves.refused = moves.trim_at = moves.home_at = moves.excess_at = moves.exchange_at = 0;
+	moves.counting = false;
 	moves.restless = 0;
 	atomic_store(&moves.engine, false);
 	atomic_store(&moves.expected, false);
