@@ -449,6 +449,29 @@ class Fermata:
         self.daemon.wait()
         self.daemon = None
 
+    def shows_set(self, w, policy, tasks, resident=False):
+        """The set and its tasks, by `ps', `top' and `why', while it runs and while it stands."""
+        w.advances()
+        told = lambda: next(q.get("set", {}) for q in self.group(w.pid)["queues"] if q["level"] == 3)
+        eventually("its jobs are told", lambda: any(t["done"] for t in told()["tasks"]))
+        now = told()
+        check((now["policy"], now["resident"], now["more_tasks"]) == (policy, resident, 0), f"the set is told as {now}")
+        check([t["number"] for t in now["tasks"]] == list(range(tasks)), f"its tasks are told as {now['tasks']}")
+        for t in now["tasks"]:
+            check(t["released"] - t["done"] == t["pending"] and t["response_max_ms"] >= 0, f"a task is told as {t}")
+        rows = [line.split() for line in self.cli("ps", "--queues").stdout.splitlines()]
+        for t in now["tasks"]:
+            check(any(t["name"] in row and row[-1] == ("resident" if resident else "-") for row in rows), f"ps shows {rows}")
+        why = self.cli("why", str(w.pid)).stdout
+        check(f"is a {'resident ' if resident else ''}set of tasks, which decides itself, by {policy}" in why, f"why says {why}")
+        self.cli("suspend", str(w.pid))
+        eventually("it is told as stopped", lambda: told()["stopped"])
+        w.stands()
+        check(f"by {policy}: it is stopped" in self.cli("why", str(w.pid)).stdout, "why does not say that it is stopped")
+        self.cli("resume", str(w.pid))
+        eventually("it is told to go on", lambda: not told()["stopped"])
+        w.advances()
+
     def suspend_at_random(self, rng, programs, hold=0.002, pause=0.002):
         """Until the programs end; how often that was."""
         n, until = 0, time.monotonic() + PATIENCE

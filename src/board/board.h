@@ -144,6 +144,7 @@ struct fm_board_set {
 	_Atomic uint32_t running; /* 1 + the number of a task of which a chunk runs; 0: none */
 	_Atomic uint32_t stopped; /* 1: no chunk may begin */
 	_Atomic uint64_t decisions;
+	_Atomic uint32_t resident; /* 1: it also releases by periods and words */
 };
 
 struct fm_board_task {
@@ -290,7 +291,7 @@ bool fm_board_call_read(const struct fm_board_call *row, struct fm_call *call);
 struct fm_set {
 	const char *policy;
 	uint32_t slots, tasks, running; /* running: 1 + a task's number; 0: none */
-	bool stopped;
+	bool stopped, resident;
 	uint64_t decisions;
 };
 struct fm_set_task {

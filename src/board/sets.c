@@ -79,6 +79,7 @@ void fm_board_set_write(struct fm_board_set *row, const struct fm_set *set)
 	PUT(row->running, set->running);
 	PUT(row->stopped, set->stopped);
 	PUT(row->decisions, set->decisions);
+	PUT(row->resident, set->resident);
 }
 
 void fm_board_task_write(struct fm_board_task *row, const struct fm_set_task *task)
@@ -107,6 +108,7 @@ int fm_board_set_read(const struct fm_board *b, unsigned slot, struct fm_set *se
 			.running = GET(row->running),
 			.stopped = GET(row->stopped),
 			.decisions = GET(row->decisions),
+			.resident = GET(row->resident),
 		};
 		return (int)i;
 	}

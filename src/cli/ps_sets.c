@@ -4,7 +4,7 @@
 #include "cmd/table.h"
 #include "ps.h"
 
-static void add_task(struct table *t, const json_t *queue, const json_t *task)
+static void add_task(struct table *t, const json_t *queue, const json_t *set, const json_t *task)
 {
 	char time[TABLE_TIME];
 
@@ -21,6 +21,7 @@ static void add_task(struct table *t, const json_t *queue, const json_t *task)
 	table_add(t, "%.0f", cli_num(task, "missed_stopped"));
 	table_add(t, "%.0f", cli_num(task, "dropped"));
 	table_add(t, "%s", table_ms(cli_num(task, "response_max_ms"), time));
+	table_add(t, "%s", json_is_true(json_object_get(set, "resident")) ? "resident" : "-");
 }
 
 static bool add_set(struct table *t, const json_t *queue)
@@ -30,7 +31,7 @@ static bool add_set(struct table *t, const json_t *queue)
 	size_t i;
 
 	json_array_foreach (json_object_get(set, "tasks"), i, task)
-		add_task(t, queue, task);
+		add_task(t, queue, set, task);
 	return set;
 }
 
@@ -47,6 +48,7 @@ int ps_show_sets(const json_t *groups)
 		{"STOPPED", true, false},
 		{"DROPPED", true, false},
 		{"LONGEST", true, false},
+		{"KIND", false, false},
 	};
 	TABLE_CLEAN struct table t;
 	bool any = false;

@@ -346,8 +346,10 @@ static void show_sets(const json_t *group, const char *device)
 
 		if (!set || strcmp(cli_str(q, "device"), device) != 0)
 			continue;
-		printf("  queue %s is a set of tasks, which decides itself, by %s",
-			cli_str(q, "id"), cli_str(set, "policy"));
+		printf("  queue %s is a %sset of tasks, which decides itself, by %s",
+			cli_str(q, "id"),
+			json_is_true(json_object_get(set, "resident")) ? "resident " : "",
+			cli_str(set, "policy"));
 		if (json_is_true(json_object_get(set, "stopped")))
 			fputs(": it is stopped", stdout);
 		json_array_foreach (json_object_get(set, "tasks"), k, task)

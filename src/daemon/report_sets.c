@@ -39,6 +39,7 @@ void report_set(json_t *queue, const struct fm_bqueue_info *i)
 	set(o, "slots", number(s.slots));
 	set(o, "decisions", number(s.decisions));
 	set(o, "stopped", json_boolean(s.stopped));
+	set(o, "resident", json_boolean(s.resident));
 	set(o, "more_tasks", number(fm_sub_sat(s.tasks, json_array_size(tasks))));
 	set(o, "tasks", tasks);
 	set(queue, "set", o);

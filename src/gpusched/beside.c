@@ -174,7 +174,7 @@ static void look_at_task(struct fm_gpu_set *s, uint32_t task, uint64_t now)
 	seen->first = t->release[t->done % FM_GS_BACKLOG];
 }
 
-static void show_set(struct fm_gpu_set *s, bool stopped)
+const char *fm_gpu_policy_name(enum fm_gs_policy policy)
 {
 	static const char *const policies[] = {
 		[FM_GS_FIXED_PRIORITY] = "fixed-priority",
@@ -183,10 +183,17 @@ static void show_set(struct fm_gpu_set *s, bool stopped)
 		[FM_GS_FIFO] = "fifo",
 		[FM_GS_FAIR] = "fair",
 	};
+
+	return policies[policy];
+}
+
+static void show_set(struct fm_gpu_set *s, bool stopped)
+{
 	const struct fm_gs *g = &s->host.g;
-	struct fm_gpu_seat_set set = {.policy = policies[g->policy],
+	struct fm_gpu_seat_set set = {.policy = fm_gpu_policy_name(g->policy),
 		.slots = g->slots,
 		.tasks = g->n,
+		.resident = s->resident,
 		.stopped = stopped,
 		.decisions = g->decisions};
 

@@ -29,6 +29,7 @@ struct fm_gpu_beside {
 	bool stands;                 /* any thread reads it */
 };
 
+const char *fm_gpu_policy_name(enum fm_gs_policy policy); /* for people */
 /* What may be asked for; before the set is made. */
 struct fm_gpu_set_options;
 bool fm_gpu_beside_wish(struct fm_gpu_beside *b, const struct fm_gpu_set_options *o);

@@ -27,7 +27,7 @@ struct fm_gpu_seat_set {
 	const char *policy;
 	uint32_t slots, tasks;
 	uint32_t running; /* 1 + the number of a task of which a chunk runs; 0: none */
-	bool stopped;
+	bool stopped, resident;
 	uint64_t decisions;
 };
 struct fm_gpu_seat_task {

@@ -145,7 +145,8 @@ static void describe_set(struct top_lines *l, const json_t *set)
 
 	if (!set)
 		return;
-	add(l, "       decides itself, by %s%s: %.0f decisions", cli_str(set, "policy"),
+	add(l, "       decides itself, by %s%s%s: %.0f decisions", cli_str(set, "policy"),
+		json_is_true(json_object_get(set, "resident")) ? ", resident" : "",
 		json_is_true(json_object_get(set, "stopped")) ? ", stopped" : "",
 		cli_num(set, "decisions"));
 	json_array_foreach (json_object_get(set, "tasks"), i, task)

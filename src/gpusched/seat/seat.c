@@ -165,6 +165,7 @@ static void seat_show(struct fm_gpu_seat *seat, const struct fm_gpu_seat_set *se
 		.tasks = set->tasks,
 		.running = set->running,
 		.stopped = set->stopped,
+		.resident = set->resident,
 		.decisions = set->decisions,
 	};
 

@@ -109,6 +109,14 @@ def a_set_stops_with_its_group_and_goes_on(stack):
         stops_and_goes_on(fermata, kind)
 
 
+def people_see_its_tasks(stack):
+    fermata = world(stack)
+    for kind, tasks, resident in ("worker", 5, False), ("resident-worker", 6, True):
+        w = worker(fermata, kind=kind)
+        fermata.shows_set(w, "fair", tasks=tasks, resident=resident)
+        w.finish()
+
+
 def a_more_urgent_program_comes_first(stack):
     fermata = world(stack)
     w = worker(fermata, "--priority", "1")
@@ -154,6 +162,7 @@ if __name__ == "__main__":
         each_call_of_the_driver_fails_once,
         without_a_device_runtime_it_does_not_start,
         a_set_stops_with_its_group_and_goes_on,
+        people_see_its_tasks,
         a_more_urgent_program_comes_first,
         suspended_at_random,
         the_daemon_dies_while_the_set_stands,

@@ -40,6 +40,13 @@ def queue(fermata, w):
     return next(q for q in fermata.group(w.pid)["queues"] if q["level"] == 3)
 
 
+def people_see_its_tasks(stack):
+    fermata = world(stack)
+    w = worker(fermata)
+    fermata.shows_set(w, "edf", tasks=3, resident=True)
+    w.finish()
+
+
 def what_a_program_sees(stack):
     fermata = world(stack)
     for name in "periods", "halves", "slower", "both", "words", "ends", "exits":
@@ -156,6 +163,7 @@ if __name__ == "__main__":
         calls_that_wait_for_the_device,
         each_call_of_the_driver_fails_once,
         a_set_stops_with_its_group_and_goes_on,
+        people_see_its_tasks,
         a_more_urgent_program_comes_first,
         the_daemon_dies_while_the_set_stands,
         suspended_at_random,

@@ -75,6 +75,13 @@ def a_set_stops_with_its_group_and_goes_on(stack):
     w.finish()
 
 
+def people_see_its_tasks(stack):
+    fermata = world(stack)
+    w = worker(fermata)
+    fermata.shows_set(w, "fair", tasks=5)
+    w.finish()
+
+
 def a_more_urgent_program_comes_first(stack):
     fermata = world(stack)
     w = worker(fermata, "--priority", "1")
@@ -124,6 +131,7 @@ if __name__ == "__main__":
         each_call_of_the_driver_fails_once,
         without_what_is_preloaded_there_is_no_such_engine,
         a_set_stops_with_its_group_and_goes_on,
+        people_see_its_tasks,
         a_more_urgent_program_comes_first,
         suspended_at_random,
         the_daemon_dies_while_the_set_stands,

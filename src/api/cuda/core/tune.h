@@ -219,6 +219,9 @@
 #define FM_CU_SET_NAP (200 * FM_US)
 /* [time] An `enqueue` that takes longer has waited for something, and its task is off. */
 #define FM_CU_SET_ENQUEUE_MOST (10 * FM_S)
+/* [time] Between looks at a set's words for people (`fermata ps'). Each waits for a launch of one
+ * warp, and meanwhile nothing is put into the set's streams. Longer: what is shown is older. */
+#define FM_CU_SET_SHOW (250 * FM_MS)
 /* [time] A set that ends at work waits so long for its group's gate, before what is left runs, */
 #define FM_CU_SET_END_MOST (10 * FM_S)
 /* [time] with this time between looks. */

@@ -348,6 +348,42 @@ static void flush(struct fm_cu_feed *f, uint32_t task)
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* --- for people --- */
+
+/* Is there anything that has not been shown? The lock is held, or this is the thread. */
+static bool has_to_show(const struct fm_cu_feed *f)
+{
+	return f->hooks.show && !f->lost && !is_left(f) &&
+	       (told(&fm_cu_gates_told(f->gates)->decided) != f->shown ||
+		       f->parked != f->shown_parked);
+}
+
+static void take_show(void *arg, const struct fm_cu_gates_words *words)
+{
+	struct fm_cu_feed *f = arg;
+
+	f->hooks.show(f->hooks.arg, words, f->shown_parked);
+}
+
+/* What is decided meanwhile is shown the next time. A call that fails is not made again before. */
+static void show(struct fm_cu_feed *f)
+{
+	uint64_t now = fm_now(), decided;
+	bool due, parked;
+
+	pthread_mutex_lock(&f->lock);
+	due = has_to_show(f) && now >= f->show_at;
+	decided = told(&fm_cu_gates_told(f->gates)->decided);
+	parked = f->parked;
+	pthread_mutex_unlock(&f->lock);
+	if (!due)
+		return;
+	f->shown = decided;
+	f->shown_parked = parked;
+	f->show_at = now + FM_CU_SET_SHOW;
+	fm_cu_feed_read(f, take_show, f);
+}
+
 static void look_once(struct fm_cu_feed *f, unsigned look)
 {
 	bool busy;
@@ -361,6 +397,7 @@ static void look_once(struct fm_cu_feed *f, unsigned look)
 	fm_cu_feed_read_notes(f);
 	tell_maker(f);
 	fm_cu_feed_look_resident(f);
+	show(f);
 	if (look % LOOK_LOST == LOOK_LOST - 1 && fm_cu_gates_look(f->gates, &busy))
 		lose(f);
 }
@@ -379,6 +416,8 @@ static uint64_t next_look(const struct fm_cu_feed *f)
 		look = fm_now() + FM_CU_SET_PARKED;
 	else if (!f->lost && sum_of_done(f) != seen_done(f))
 		look = fm_now() + FM_CU_SET_LOOK; /* the last jobs have ended since then */
+	if (has_to_show(f))
+		look = FM_MIN(look, f->show_at);
 	return FM_MIN(look, wake);
 }
 

@@ -54,6 +54,9 @@ struct fm_cu_feed_hooks {
 	void (*failed)(void *arg, uint32_t task, int error);
 	bool (*may_run)(void *arg);
 	bool (*leaves)(void *arg); /* is somebody between leave and stay? */
+	/* How things are, after decisions and parks: for people, so not after each. By the thread;
+	 * the words last for the call. */
+	void (*show)(void *arg, const struct fm_cu_gates_words *words, bool parked);
 	void (*stands)(void *arg); /* fm_cu_feed_stop() was called, and nothing runs any more */
 };
 

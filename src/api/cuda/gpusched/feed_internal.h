@@ -45,6 +45,8 @@ struct fm_cu_feed {
 	/* Of the thread, or under `park': */
 	uint64_t expired; /* stays, of which the device was told that they are over */
 	uint64_t clock_at, lost_notes;
+	uint64_t shown, show_at; /* the decision that was shown; when the next one may be */
+	bool shown_parked;
 	bool notes; /* as the device was told */
 	uint64_t word[FM_GATES_TASKS];
 	CUdeviceptr words;

@@ -407,6 +407,8 @@ static int make_feed(struct fm_cuda_set *d)
 			.after = s->work[i].after};
 	}
 	hooks.arg = d;
+	if (!d->queue)
+		hooks.show = NULL;
 	rc = fm_cu_feed_create(d->cu, d->ctx, d->gates, task, d->n, s->depth, d->words, &hooks, &f);
 	if (rc)
 		return fm_gpu_fail(d->set, rc, "no thread for the set");
@@ -421,6 +423,16 @@ static int make_feed(struct fm_cuda_set *d)
 	return 0;
 }
 
+/* Nothing is decided yet, and nothing runs. */
+static void show_first(struct fm_cuda_set *d)
+{
+	const struct fm_gs *g = &d->set->host.g;
+	const struct fm_cu_gates_words words = {.set = g, .task = g->task};
+
+	if (d->queue)
+		fm_cuda_set_show(d, &words, fm_gs_read(&g->park));
+}
+
 static int make_rest(struct fm_cuda_set *d)
 {
 	int rc = make_graphs(d);
@@ -428,6 +440,7 @@ static int make_rest(struct fm_cuda_set *d)
 	if (rc)
 		return rc;
 	d->queue = fm_cuda_set_queue_new(d->ctx);
+	show_first(d);
 	rc = make_feed(d);
 	if (rc) {
 		fm_cuda_set_queue_close(d->queue);

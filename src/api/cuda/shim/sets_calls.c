@@ -3,6 +3,7 @@
 #include "sets_device.h"
 #include "shim.h"
 #include <errno.h>
+#include <stdio.h>
 
 __thread struct fm_cuda_enqueue *fm_cuda_enqueues __attribute__((tls_model("initial-exec")));
 
@@ -117,6 +118,42 @@ static void stands(void *arg)
 	fm_cuda_set_queue_stands(((struct fm_cuda_set *)arg)->queue);
 }
 
+static bool runs(const struct fm_gs_task *t)
+{
+	return t->gate != t->seen_ended;
+}
+
+static void show_task(struct fm_cuda_set *d, uint32_t number, const struct fm_gs_task *t)
+{
+	struct fm_set_task row = {.number = number,
+		.released = t->stats.released,
+		.done = t->stats.done,
+		.missed = t->stats.missed,
+		.dropped = t->stats.dropped,
+		.response_max = t->stats.response_max,
+		.runs = runs(t)};
+
+	snprintf(row.name, sizeof(row.name), "%s", d->set->work[number].name);
+	fm_cuda_set_queue_show_task(d->queue, &row);
+}
+
+void fm_cuda_set_show(void *arg, const struct fm_cu_gates_words *words, bool parked)
+{
+	struct fm_cuda_set *d = arg;
+	struct fm_set row = {.policy = fm_gpu_policy_name(words->set->policy),
+		.slots = words->set->slots,
+		.tasks = d->n,
+		.stopped = parked,
+		.resident = d->set->resident,
+		.decisions = words->set->decisions};
+
+	for (uint32_t i = 0; i < d->n && !row.running; i++)
+		row.running = runs(&words->task[i]) ? i + 1 : 0;
+	fm_cuda_set_queue_show(d->queue, &row);
+	for (uint32_t i = 0; i < d->n; i++)
+		show_task(d, i, &words->task[i]);
+}
+
 static bool leaves(void *arg)
 {
 	(void)arg;
@@ -131,6 +168,7 @@ const struct fm_cu_feed_hooks fm_cuda_set_hooks = {
 	.finished = finished,
 	.failed = failed,
 	.may_run = may_run,
+	.show = fm_cuda_set_show,
 	.stands = stands,
 	.leaves = leaves,
 };

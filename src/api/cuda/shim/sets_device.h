@@ -34,6 +34,7 @@ struct fm_cuda_set {
 	struct fm_cuda_set_task work[FM_GATES_TASKS];
 };
 
+void fm_cuda_set_show(void *set, const struct fm_cu_gates_words *words, bool parked);
 /* What is called while it runs, but for `arg`, which is the set. */
 extern const struct fm_cu_feed_hooks fm_cuda_set_hooks;
 /* Calls the task's own. ctx: struct fm_cuda_set_task. */

@@ -22,6 +22,9 @@ struct fm_cuda_set_queue {
 	struct track track[TRACKS];
 	unsigned tracks;
 	bool closed;
+	/* Rows of the board: 1 + the row; 0: not taken yet; -1: there was none. Of the maker, and
+	 * then of the feed's thread. */
+	int row, task[FM_GATES_TASKS];
 };
 
 /* Takes out those that have been reached. */
@@ -204,6 +207,8 @@ void fm_cuda_set_queue_close(struct fm_cuda_set_queue *q)
 	if (!q)
 		return;
 	xq = atomic_load(&q->xq);
+	if (q->row > 0)
+		fm_board_set_give(fm_client_board(xq->client), (unsigned)q->row - 1);
 	fm_xq_synced(xq, fm_xq_mark(xq)); /* all has run, or nobody will hear of it */
 	fm_xq_close(xq);                  /* frees it in the end */
 }
@@ -243,6 +248,38 @@ void fm_cuda_set_queue_stands(struct fm_cuda_set_queue *q)
 {
 	if (q)
 		fm_xq_stands(atomic_load(&q->xq));
+}
+
+static int row_or_none(int row)
+{
+	return row < 0 ? -1 : row + 1;
+}
+
+void fm_cuda_set_queue_show(struct fm_cuda_set_queue *q, const struct fm_set *set)
+{
+	const struct fm_xq *xq = q ? atomic_load(&q->xq) : NULL;
+	struct fm_board *b = q ? fm_client_board(xq->client) : NULL;
+
+	if (!q)
+		return;
+	if (!q->row)
+		q->row = row_or_none(fm_board_set_take(b, xq->slot_index));
+	if (q->row > 0)
+		fm_board_set_write(&b->set[q->row - 1], set);
+}
+
+void fm_cuda_set_queue_show_task(struct fm_cuda_set_queue *q, const struct fm_set_task *task)
+{
+	struct fm_board *b = q ? fm_client_board(atomic_load(&q->xq)->client) : NULL;
+	int *at = q ? &q->task[task->number] : NULL;
+
+	if (!q || q->row <= 0)
+		return;
+	if (!*at)
+		*at = row_or_none(
+			fm_board_task_take(b, (unsigned)q->row - 1, task->number, task->name));
+	if (*at > 0)
+		fm_board_task_write(&b->task[*at - 1], task);
 }
 
 bool fm_cuda_set_queue_traces(const struct fm_cuda_set_queue *q)

@@ -19,6 +19,11 @@ void fm_cuda_set_queue_end(struct fm_cuda_set_queue *q);
 void fm_cuda_set_queue_finished(struct fm_cuda_set_queue *q, uint64_t jobs);
 bool fm_cuda_set_queue_may_run(struct fm_cuda_set_queue *q);
 void fm_cuda_set_queue_stands(struct fm_cuda_set_queue *q);
+/* For people: how things are. The set is shown before its tasks. One thread at a time. */
+struct fm_set;
+struct fm_set_task;
+void fm_cuda_set_queue_show(struct fm_cuda_set_queue *q, const struct fm_set *set);
+void fm_cuda_set_queue_show_task(struct fm_cuda_set_queue *q, const struct fm_set_task *task);
 /* What has become of a task, for traces. */
 bool fm_cuda_set_queue_traces(const struct fm_cuda_set_queue *q);
 void fm_cuda_set_queue_note(struct fm_cuda_set_queue *q, const struct fm_gates_note *note);
