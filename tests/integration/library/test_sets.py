@@ -85,7 +85,7 @@ def people_see_its_tasks(stack):
     row = next(line for line in f.cli("ps", "--queues").stdout.splitlines() if " learner " in line)
     check(row.split()[1:6] == ["learner", "idle", "5", "5", "0"], f"ps shows {row!r}")
     why = f.cli("why", "team").stdout
-    check("is a set of tasks, which decides itself, by edf" in why, f"why says {why}")
+    check("is a resident set of tasks, which decides itself, by edf" in why, f"why says {why}")
     eventually("why tells which task runs", lambda: re.search("by edf: (camera|learner) runs", f.cli("why", "team").stdout))
     f.cli("suspend", "team")
     s.stops()
