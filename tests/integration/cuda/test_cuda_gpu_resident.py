@@ -15,9 +15,9 @@ CHANNELS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "FAKE_CUDA_NARROW": "1"}  # NAR
 RESIDENT = program("cuda_gpu_resident")
 
 
-def world(stack):
+def world(stack, config=None):
     need_cuda_shim()
-    fermata = Fermata(stack)
+    fermata = Fermata(stack, config)
     fermata.env = cuda_env({**fermata.env, **CHANNELS})
     return fermata
 
@@ -157,6 +157,23 @@ def what_a_device_is_to_measure_can_be_measured(stack):
         check(p.wait() == 0, f"hold {kind}: status {p.p.returncode}")
 
 
+def in_strict_mode_it_stands_until_there_is_a_daemon(stack):
+    fermata = world(stack, "[security]\nstrict = yes\n")
+    w = worker(fermata)
+    w.advances()
+    fermata.cli("suspend", str(w.pid))
+    w.stands()
+    stood = w.position()
+    fermata.kill()
+    w.stands()
+    check(w.position() == stood, f"{stood}: it went on without a daemon")
+    fermata.start()
+    fermata.knows(w.pid)
+    fermata.cli("resume", str(w.pid))
+    w.advances()
+    w.finish()
+
+
 if __name__ == "__main__":
     main(
         what_a_program_sees,
@@ -169,4 +186,5 @@ if __name__ == "__main__":
         suspended_at_random,
         traces_have_what_the_device_has_decided,
         what_a_device_is_to_measure_can_be_measured,
+        in_strict_mode_it_stands_until_there_is_a_daemon,
     )

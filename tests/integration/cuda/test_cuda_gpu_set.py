@@ -14,9 +14,9 @@ CHANNELS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "FAKE_CUDA_NARROW": "1"}  # NAR
 SET = program("cuda_gpu_set")
 
 
-def world(stack, start=True):
+def world(stack, config=None, start=True):
     need_cuda_shim()
-    fermata = Fermata(stack, start=start)
+    fermata = Fermata(stack, config, start=start)
     fermata.env = cuda_env({**fermata.env, **CHANNELS})
     return fermata
 
@@ -124,6 +124,23 @@ def the_daemon_dies_while_the_set_stands(stack):
     w.finish()
 
 
+def in_strict_mode_it_stands_until_there_is_a_daemon(stack):
+    fermata = world(stack, "[security]\nstrict = yes\n")
+    w = worker(fermata)
+    w.advances()
+    fermata.cli("suspend", str(w.pid))
+    w.stands()
+    stood = w.position()
+    fermata.kill()
+    w.stands()
+    check(w.position() == stood, f"{stood}: it went on without a daemon")
+    fermata.start()
+    fermata.knows(w.pid)
+    fermata.cli("resume", str(w.pid))
+    w.advances()
+    w.finish()
+
+
 if __name__ == "__main__":
     main(
         what_a_program_sees,
@@ -135,4 +152,5 @@ if __name__ == "__main__":
         a_more_urgent_program_comes_first,
         suspended_at_random,
         the_daemon_dies_while_the_set_stands,
+        in_strict_mode_it_stands_until_there_is_a_daemon,
     )
