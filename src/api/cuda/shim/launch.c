@@ -465,6 +465,7 @@ static inline void graph_launched(
 			graph_launched(p, handle, key, fm_cuda_stream(stream, per_thread));       \
 		end_kernel(                                                                       \
 			&p, fm_cuda_first_graph(handle), fm_cuda_stream(stream, per_thread), rc); \
+		fm_cuda_graph_settle();                                                           \
 		return rc;                                                                        \
 	}
 #include "api/cuda/calls.def"

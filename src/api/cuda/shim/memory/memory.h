@@ -230,7 +230,7 @@ CUmemoryPool fm_cuda_pool_default(CUdevice dev);
 void fm_cuda_pool_freed(uint64_t pool, uint64_t size);
 /* A node that allocates is about to come into a graph. False: a limit does not allow it. */
 bool fm_cuda_graph_allocates(uint64_t size);
-/* A graph was made ready, or has ended: that may have made or ended memory. */
+/* A graph was made ready or launched, or has ended: that may have made or ended memory. */
 void fm_cuda_graph_settle_slow(void);
 extern _Atomic bool fm_cuda_graphs_allocate;
 static inline void fm_cuda_graph_settle(void)
