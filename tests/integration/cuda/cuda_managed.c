@@ -5,6 +5,14 @@
  *   alloc MIB    one more block; with 0 a small one. Answers "no memory" if there is none
  *   pitch ROWS   one more block, of rows
  *   pool MIB     one more block, of the device's pool
+ *   ownpool MIB  one more block, of a pool that is made for it
+ *   handpool MIB one more block, of a pool whose memory can be passed on
+ *   graphmem MIB one more block, of a node of a graph, launched
+ *   captured MIB one more block, of the pool, while a stream is captured, launched
+ *   unified MIB  one more block, of memory that the processor sees, too
+ *   global MIB   one more block, a variable of code
+ *   packed MIB   one more block, as vmm, compressed
+ *   array MIB    one more array, which has no address, so it is never filled; mipmap MIB: the same
  *   again N      N times: a block of 16 MiB of the pool is used, and freed behind that
  *   vmm MIB      one more block, mapped by the program in pieces of 20 MiB, which can be passed on
  *   pass N       pieces of block N, which is such a one, are passed on
@@ -154,6 +162,130 @@ static void do_pool(struct job *j, int mib)
 
 	keep(rc, at, size);
 	CU(cuStreamSynchronize(j->s));
+}
+
+static void from_pool(struct job *j, int mib, int types)
+{
+	const struct cu_pool_prop prop = {.type = CU_CHUNK_PINNED,
+		.handles = types,
+		.location = {CU_LOCATION_DEVICE, j->c.dev}};
+	size_t size = (size_t)mib * MIB;
+	CUmemoryPool pool;
+	CUdeviceptr at;
+
+	CU(cuMemPoolCreate(&pool, &prop));
+	CU(cuMemAllocFromPoolAsync(&at, size, pool, j->s));
+	CU(cuStreamSynchronize(j->s));
+	keep(FM_CU_SUCCESS, at, size);
+}
+
+static void do_ownpool(struct job *j, int mib)
+{
+	from_pool(j, mib, 0);
+}
+
+static void do_handpool(struct job *j, int mib)
+{
+	from_pool(j, mib, CU_HANDLE_FD);
+}
+
+static void launch_once(struct job *j, CUgraph graph)
+{
+	CUgraphExec exec;
+
+	CU(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	CU(cuGraphLaunch(exec, j->s));
+	CU(cuStreamSynchronize(j->s));
+}
+
+static void do_graphmem(struct job *j, int mib)
+{
+	struct cu_alloc_node what = {
+		.pool = {.type = CU_CHUNK_PINNED, .location = {CU_LOCATION_DEVICE, j->c.dev}},
+		.size = (size_t)mib * MIB};
+	CUgraphNode node;
+	CUgraph graph;
+
+	CU(cuGraphCreate(&graph, 0));
+	CU(cuGraphAddMemAllocNode(&node, graph, NULL, 0, &what));
+	launch_once(j, graph);
+	keep(FM_CU_SUCCESS, what.d, what.size);
+}
+
+static void do_captured(struct job *j, int mib)
+{
+	size_t size = (size_t)mib * MIB;
+	CUgraph graph;
+	CUdeviceptr at;
+
+	CU(cuStreamBeginCapture_v2(j->s, 2));
+	CU(cuMemAllocAsync(&at, size, j->s));
+	CU(cuStreamEndCapture(j->s, &graph));
+	launch_once(j, graph);
+	keep(FM_CU_SUCCESS, at, size);
+}
+
+static void do_unified(struct job *j, int mib)
+{
+	size_t size = (size_t)mib * MIB;
+	CUdeviceptr at;
+
+	(void)j;
+	CU(cuMemAllocManaged(&at, size, 1));
+	keep(FM_CU_SUCCESS, at, size);
+}
+
+static void do_global(struct job *j, int mib)
+{
+	char code[256];
+	CUdeviceptr at;
+	CUmodule module;
+	size_t size;
+
+	(void)j;
+	snprintf(code, sizeof(code),
+		".version 8.0\n.target sm_80\n.address_size 64\n"
+		".visible .global .align 4 .b8 large[%zu];\n.visible .entry "
+		"nothing()\n{\n\tret;\n}\n",
+		(size_t)mib * MIB);
+	CU(cuModuleLoadData(&module, code));
+	CU(cuModuleGetGlobal_v2(&at, &size, module, "large"));
+	keep(FM_CU_SUCCESS, at, size);
+}
+
+static void do_packed(struct job *j, int mib)
+{
+	const struct cu_access both = {{CU_LOCATION_DEVICE, 0}, CU_ACCESS_BOTH};
+	const struct cu_chunk_prop prop = {
+		CU_CHUNK_PINNED, 0, {CU_LOCATION_DEVICE, 0}, NULL, 1, 0, 0, {0}};
+	size_t size = (size_t)mib * MIB;
+	CUdeviceptr at;
+	cu_chunk h;
+
+	(void)j;
+	CU(cuMemAddressReserve(&at, size, 0, 0, 0));
+	CU(cuMemCreate(&h, size, &prop, 0));
+	CU(cuMemMap(at, size, 0, h, 0));
+	CU(cuMemSetAccess(at, size, &both, 1));
+	keep(FM_CU_SUCCESS, at, size);
+}
+
+static void do_array(struct job *j, int mib)
+{
+	const struct cu_array_2d what = {1024, (size_t)mib * 256, 0x20, 1};
+	CUarray array;
+
+	(void)j;
+	CU(cuArrayCreate_v2(&array, &what));
+}
+
+static void do_mipmap(struct job *j, int mib)
+{
+	const struct cu_array what = {1024, (size_t)mib * 256, 0, 0x20, 1, 0};
+	CUmipmappedArray array;
+
+	(void)j;
+	CU(cuMipmappedArrayCreate(&array, &what, 1));
 }
 
 static void do_again(struct job *j, int n)
@@ -1086,6 +1218,15 @@ int main(int argc, char **argv)
 		{"pitch", do_pitch},
 		{"vmm", do_vmm},
 		{"pool", do_pool},
+		{"ownpool", do_ownpool},
+		{"handpool", do_handpool},
+		{"graphmem", do_graphmem},
+		{"captured", do_captured},
+		{"unified", do_unified},
+		{"global", do_global},
+		{"packed", do_packed},
+		{"array", do_array},
+		{"mipmap", do_mipmap},
 		{"again", do_again},
 		{"pass", do_pass},
 		{"export", do_export},
