@@ -2,6 +2,7 @@
 /*
  * A program whose memory moves: it allocates, fills and checks as it is told (cuda_job.h).
  *
+ *   relaunch N   the graph of graphs, as it was instantiated (0) or updated (1)
  *   alloc MIB    one more block; with 0 a small one. Answers "no memory" if there is none
  *   pitch ROWS   one more block, of rows
  *   pool MIB     one more block, of the device's pool
@@ -841,6 +842,18 @@ static void do_graphs(struct job *j, int byte)
 	CU(cuGraphInstantiateWithFlags(&kept.exec, kept.graph[0], 0));
 }
 
+static void do_relaunch(struct job *j, int n)
+{
+	unsigned char is;
+
+	CU(cuMemsetD8Async(mine.at[0], 0, 1, j->s));
+	CU(cuGraphLaunch(kept.exec, j->s));
+	CU(cuStreamSynchronize(j->s));
+	CU(cuMemcpyDtoH_v2(&is, mine.at[0], 1));
+	if (is != kept.byte + n)
+		die("the graph is not what it was");
+}
+
 static void do_update(struct job *j, int n)
 {
 	struct cu_update result;
@@ -1253,6 +1266,7 @@ int main(int argc, char **argv)
 		{"nodes", do_nodes},
 		{"batch", do_batch},
 		{"graphs", do_graphs},
+		{"relaunch", do_relaunch},
 		{"update", do_update},
 		{"wordnode", do_wordnode},
 		{"late", do_late},

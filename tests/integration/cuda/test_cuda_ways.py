@@ -141,4 +141,38 @@ def of_others(stack):
     each(stack, "--no-memory", "not managed")
 
 
-main(all_of_them, of_managed_programs, of_others)
+def graphs_before_management(stack):
+    """A program that runs stays as it is, and so do its graphs; one that begins then is managed."""
+    fermata = managed.world(stack, config="[memory]\nmanage = off\n")
+    p = start(fermata, memory=None)
+    p.do("alloc 20", "graphs 7", "relaunch 0")
+    with open(os.path.join(fermata.dir, "fermatad.conf"), "w", encoding="ascii") as conf:
+        conf.write("[memory]\nmanage = all\n")
+    fermata.cli("reload")
+    p.do("alloc 20")
+    check(not kinds(fermata, p).get("movable"), kinds(fermata, p))
+    check(fermata.cli("suspend", "--out", str(p.pid), check_status=False).returncode == 1, "it is managed all at once")
+    p.do("relaunch 0", "update 0", "relaunch 1")
+    p.ends()
+    p = start(fermata, memory=None)
+    p.do("alloc 20")
+    check(kinds(fermata, p).get("movable", 0) >= SIZE * MIB, kinds(fermata, p))
+    p.ends()
+
+
+def graphs_before_a_daemon(stack):
+    """Memory is managed from the first block on, daemon or not: what a graph names stays where it is."""
+    fermata = managed.world(stack, start=False)
+    p = start(fermata)
+    p.do("alloc 20", "graphs 7", "relaunch 0")
+    fermata.start()
+    fermata.knows(p.pid)
+    for n in range(2):
+        out(fermata, p)
+        check(memory(fermata, p)["host_bytes"] >= SIZE * MIB, memory(fermata, p))
+        back(fermata, p)
+        p.do(f"relaunch {n}", "update 0")
+    p.ends()
+
+
+main(graphs_before_management, graphs_before_a_daemon, all_of_them, of_managed_programs, of_others)
