@@ -167,9 +167,11 @@ struct memory_row {
 	/* planner_world.c: of what is on the host, so much is to be mapped from there; and before
 	 * that time nothing of what is mapped is brought to the device. */
 	uint64_t maps, back_at;
-	uint64_t refused, went_out, came_in, kept, missed,
-		exchanged; /* as last read, never falling */
-	bool lies;         /* it has said what cannot be */
+	/* While it has that much on the device, nothing of it fits into so much more. */
+	uint64_t no_fit, no_fit_here;
+	/* As last read, never falling. */
+	uint64_t refused, went_out, came_in, kept, missed, exchanged;
+	bool lies; /* it has said what cannot be */
 };
 
 /* A client's ledger. It belongs to the client's group 0. */

@@ -122,14 +122,17 @@ static struct parts parts_of(
 	return (struct parts){.on = here, .coming = coming, .host = missing - coming};
 }
 
-static void add_extents(
-	struct planner *p, const struct fm_extent *as, uint64_t bytes, uint64_t each)
+/* None is as small as `least', but where that is all. */
+static void add_extents(struct planner *p, const struct fm_extent *as, uint64_t bytes,
+	uint64_t each, uint64_t least)
 {
 	while (bytes) {
 		struct fm_extent *x = &p->extent[p->w.extents++];
 
 		*x = *as;
 		x->bytes = FM_MIN(bytes, each);
+		if (bytes - x->bytes <= least)
+			x->bytes = bytes;
 		bytes -= x->bytes;
 	}
 }
@@ -146,13 +149,17 @@ static uint64_t grain_of(const struct planned_client *c)
 static void add_part(struct planner *p, struct fm_extent *as, enum fm_where where, uint64_t bytes,
 	uint64_t hot, uint64_t each)
 {
-	uint64_t used = FM_MIN(hot, bytes);
+	uint64_t used = FM_MIN(hot, bytes), least = 0;
+
+	if (where == FM_ON_HOST)
+		least = p->client[as->client].row->no_fit;
+	each = FM_MAX(each, fm_add_sat(least, least > 0));
 
 	as->where = (uint8_t)where;
 	as->next = 0;
-	add_extents(p, as, used, each);
+	add_extents(p, as, used, each, least);
 	as->next = FM_NEVER;
-	add_extents(p, as, bytes - used, each);
+	add_extents(p, as, bytes - used, each, least);
 }
 
 /* Of what is on the device: what is in use is the last to go, so it is what stays. */
@@ -213,6 +220,17 @@ static void look_at_host(struct fm_bridge *b, struct planner *p, struct planned_
 		p->host = why;
 }
 
+/* A part of a chunk does not come in. Which sizes there are the client alone knows: it says that it
+ * has reached its share, though that is more than it has. So much room is of no use to it. */
+static void look_for_no_fit(const struct memory *m, struct memory_row *r, const struct sizes *s)
+{
+	if (r->no_fit_here != s->here)
+		r->no_fit = 0;
+	r->no_fit_here = s->here;
+	if (CLAIM(m->ledger->device[r - m->row].reached) == r->share && r->share < s->movable)
+		r->no_fit = FM_MAX(r->no_fit, fm_sub_sat(r->share, s->here));
+}
+
 static int list_client(
 	struct planner *p, struct fm_bridge_client *client, struct memory_row *r, bool here)
 {
@@ -234,6 +252,7 @@ static int list_client(
 		.cold = s.movable - s.here - s.hot_out,
 		.back = back};
 	c->share = demand_share(client->memory, r, &s);
+	look_for_no_fit(client->memory, r, &s);
 	if (here) {
 		c->here = s.movable;
 		c->hot = fm_add_sat(s.hot_here, s.hot_out);

@@ -980,6 +980,25 @@ static void one_that_pauses_beside_the_unseen(void **state)
 	end_beside_the_unseen(y);
 }
 
+/* There is room for half a chunk beside the one that runs. Nothing comes in there, so that one
+ * makes room. */
+static void one_of_which_no_chunk_fits(void **state)
+{
+	struct play *y;
+	struct program *p;
+
+	(void)state;
+	capacity = SET + CHUNK / 2;
+	y = start_beside_the_unseen(CHUNK / 2, 8 * CHUNK);
+	p = y->p;
+	/* Its largest chunk is larger than others, and so one extent of it is smaller. */
+	atomic_store(&row(&p[1])->grain, 5 * CHUNK / 4);
+	play(y, 2 * FM_S);
+	assert_true(p[0].out);
+	assert_true(p[1].ran >= FM_S);
+	end_beside_the_unseen(y);
+}
+
 /* Where nobody can go for it, it is told to come in as far as there is room: its program runs from
  * the host then, if that is all there is. */
 static void none_goes_for_the_unseen(void **state)
@@ -1277,6 +1296,7 @@ int main(void)
 		cmocka_unit_test(one_that_runs_beside_the_unseen),
 		cmocka_unit_test(the_unseen_comes_and_goes),
 		cmocka_unit_test(one_that_pauses_beside_the_unseen),
+		cmocka_unit_test(one_of_which_no_chunk_fits),
 		cmocka_unit_test(none_goes_for_the_unseen),
 		cmocka_unit_test(one_whose_work_ends_while_it_is_held),
 		cmocka_unit_test(one_that_frees_all_goes_on),
