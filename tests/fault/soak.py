@@ -15,6 +15,7 @@ import re
 import signal
 import struct
 import sys
+import tempfile
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -22,9 +23,13 @@ sys.path[:0] = [os.path.join(HERE, ".."), HERE]
 import harness
 import test_forgery as forgery
 from harness import SANITIZE, Fermata, LibClient, Program, Steering, Worker, check, cuda_env, eventually, program
+from managed import Managed
 from test_scarcity import Scarcity
 
 PLACES = 5
+# Programs whose memory moves, on a device that has less than they need; so many blocks of each.
+MOVERS, BLOCKS = 3, 6
+CAPACITY = "120M"
 POLICIES = ("fifo", "fair slice=3", "edf", "round-robin slice=2", "mlfq", "bandwidth", "least-laxity", "srtf", "k-edf",
             "foreground", "heterogeneous-priority", "fixed-priority")
 # What the daemon may say, without the "fermatad: " in front.
@@ -41,6 +46,32 @@ def daemon_state(fermata):
     return len(os.listdir(f"/proc/{fermata.daemon.pid}/fd")), rss
 
 
+class Mover(Managed):
+    """A program whose memory moves. It is told what to do, and is heard when all may run: a command waits while the
+    memory is out. It ends by itself where a block does not hold what was put there."""
+
+    def begin(self):
+        self.told, self.freed, self.seed = collections.Counter(), 0, 0
+
+    def asks(self, *commands):
+        for command in commands:
+            self.told[command.split()[0]] += 1
+            self.tell(command)
+
+    def blocks(self):
+        """At least so many it has, and at most."""
+        lines = list(self.lines)
+        kinds = ("alloc", "pool", "vmm")
+        least = sum(lines.count(k) for k in kinds) - lines.count("no memory") - self.freed
+        return least, sum(self.told[k] for k in kinds) - self.freed
+
+    def settles(self):
+        for name, n in self.told.items():
+            eventually(f"{n} x {name} by {self.pid}", lambda: self.lines.count(name) >= n or self.p.poll() is not None,  # noqa: B023
+                       seconds=120)
+            check(self.lines.count(name) >= n, f"it ended, with status {self.p.returncode}: {list(self.lines)[-5:]}")
+
+
 class Soak:
     def __init__(self, stack, rng, verbose):
         self.stack, self.rng, self.verbose = stack, rng, verbose
@@ -49,7 +80,8 @@ class Soak:
         self.fermata = Fermata(stack, config="[daemon]\npolicy = round-robin\n", start=False)
         self.scarce = None if SANITIZE else Scarcity(self.fermata)
         self.cuda = not SANITIZE and os.path.exists(os.path.join(harness.BUILD, "lib", "libfermata-cuda.so"))
-        self.place = [None] * PLACES
+        self.place, self.mover = [None] * PLACES, [None] * MOVERS
+        self.device = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()), "device")
         self.said = stack.enter_context(open(os.path.join(self.fermata.dir, "said"), "ab"))
         self.start_daemon()
         # What it makes for its first client it keeps: a timer of the event loop.
@@ -77,9 +109,14 @@ class Soak:
             order = Steering(steer, self.fermata)
             for p in self.everybody():
                 order("resume", p.pid)
+        for p in self.movers():
+            self.fermata.cli("resume", str(p.pid), check_status=False)
 
     def everybody(self):
         return self.witness + [p for p in self.place if p]
+
+    def movers(self):
+        return [p for p in self.mover if p]
 
     # Programs.
 
@@ -114,6 +151,8 @@ class Soak:
         self.calm()
         for p in self.everybody():
             p.advances(4)
+        for p in self.movers():
+            p.settles()
 
     # What may happen. Whatever is random is drawn before it is known whether there is anybody to do it to.
 
@@ -281,13 +320,99 @@ class Soak:
                 self.fermata.cli("ps", check_status=False)
                 time.sleep(pause)
 
+    # Memory.
+
+    def new_mover(self, *options):
+        env = cuda_env({**self.fermata.env, "FAKE_CUDA_CAPACITY": CAPACITY, "FAKE_CUDA_CONTEXT": "1M",
+                        "FAKE_CUDA_DEVICE": self.device})
+        p = Mover(self.fermata.run_argv([program("cuda_managed")], "--memory", *options), env=env, stderr=self.said)
+        self.stack.callback(p.close)
+        p.begin()
+        p.line("ready")
+        return p
+
+    def end_mover(self, i):
+        if self.mover[i]:
+            self.calm()
+            self.mover[i].settles()
+            self.mover[i].ends()
+            self.mover[i] = None
+
+    def any_mover(self):
+        return self.mover[self.rng.randrange(MOVERS)]
+
+    def do_memory_start(self):
+        i, priority, idle = self.rng.randrange(MOVERS), self.rng.choice(("low", "normal", "high")), self.rng.random() < 0.3
+        self.end_mover(i)
+        if self.cuda:
+            self.calm()
+            self.mover[i] = self.new_mover("--priority", priority, *(["--idle-out", "50ms"] if idle else []))
+
+    def do_memory_kill(self):
+        i = self.rng.randrange(MOVERS)
+        if self.mover[i]:
+            self.mover[i].kill()
+            self.mover[i].wait()
+            self.mover[i] = None
+
+    def do_memory_work(self):
+        """What is in the blocks is compared each time, and once more before it is written anew."""
+        p, seed, what = self.any_mover(), self.rng.randrange(1000), self.rng.choice(("alloc", "alloc", "pool", "vmm", "free", "spin"))
+        mib = 2 * self.rng.randrange(1, 13)
+        if not p:
+            return
+        least, most = p.blocks()
+        p.asks(f"check {p.seed}")
+        if what == "free" and least > 0:
+            p.freed += 1
+            p.asks("free 0")
+        elif what == "spin":
+            p.asks(f"spin {mib}")
+        elif what != "free" and most < BLOCKS:
+            p.asks(f"{what} {mib}")
+        p.seed = seed
+        p.asks(f"fill {seed}", f"check {seed}")
+
+    def do_memory_out(self):
+        p = self.any_mover()
+        if p:
+            self.fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+
+    def do_memory_in(self):
+        p = self.any_mover()
+        if p:
+            self.fermata.cli("resume", str(p.pid), check_status=False)
+
+    def do_memory_hint(self):
+        """Also less than it has."""
+        hint = self.rng.choice(("memory-limit=10", "memory-limit=40", "memory-limit=1G", "memory-request=0", "memory-request=20",
+                                "memory-pin=1", "memory-pin=0", "idle-out=20", "idle-out=0", "priority=high", "priority=low"))
+        p = self.any_mover()
+        if p:
+            self.fermata.cli("hint", str(p.pid), hint, check_status=False)
+
+    def do_memory_stop(self):
+        p, pause = self.any_mover(), self.rng.uniform(0.01, 0.2)
+        if p:
+            p.kill(signal.SIGSTOP)
+            time.sleep(pause)
+            p.kill(signal.SIGCONT)
+
+    def do_memory_daemon_killed(self):
+        """While memory moves."""
+        p, back = self.any_mover(), self.rng.random() < 0.5
+        if p:
+            self.fermata.cli("resume" if back else "suspend", *([] if back else ["--out"]), str(p.pid), check_status=False)
+        self.do_daemon_killed()
+
     def do_look(self):
         self.everybody_goes_on()
 
     WEIGHTS = {do_start: 12, do_end: 3, do_kill: 5, do_suspend: 8, do_resume: 6, do_storm: 4, do_hint: 6, do_policy: 5,
                do_stop_program: 4, do_fork: 4, do_daemon_killed: 2, do_daemon_ends: 1, do_daemon_hangs: 2, do_upgrade: 1,
                do_settings: 2, do_forgery: 5, do_nonsense: 2, do_short_programs: 2, do_many_groups: 2, do_scarcity: 3,
-               do_look: 4}
+               do_memory_start: 8, do_memory_kill: 2, do_memory_work: 30, do_memory_out: 8, do_memory_in: 8, do_memory_hint: 8,
+               do_memory_stop: 3, do_memory_daemon_killed: 3, do_look: 4}
 
     def step(self):
         what = self.rng.choices(list(self.WEIGHTS), list(self.WEIGHTS.values()))[0]
@@ -307,6 +432,8 @@ class Soak:
         self.everybody_goes_on()
         for p in self.everybody():
             self.end(p)
+        for i in range(MOVERS):
+            self.end_mover(i)
         f = self.fermata
         eventually("nobody is left", lambda: not f.ps()["groups"])
         eventually("no descriptor is left over", lambda: daemon_state(f)[0] <= self.fresh[0])
