@@ -208,10 +208,17 @@ void fm_cuda_managed_each(void (*fn)(struct fm_cuda_managed *m, void *arg), void
 }
 
 /* of: a device, or all of the process. */
-static FM_COLD void refuse(_Atomic bool *of, int row)
+static FM_COLD void refuse(_Atomic bool *of, int row, enum fm_mem_trouble why)
 {
 	atomic_store(of, true);
-	note_trouble(row, FM_MEM_REFUSED);
+	note_trouble(row, why);
+}
+
+/* Why a device has no arena. */
+static FM_COLD enum fm_mem_trouble why_none(const struct fm_cu_driver *cu, CUdevice dev)
+{
+	return fm_cu_memory_able(cu, dev) == FM_CU_MEMORY_SHARED ? FM_MEM_REFUSED_MPS
+								 : FM_MEM_REFUSED;
 }
 
 /* Does unchanged memory stay on the host? */
@@ -241,7 +248,7 @@ static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *a
 	m->dev = at->dev;
 	m->row = at->row;
 	if (fm_cu_memory_able(cu, at->dev) || fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use)) {
-		refuse(&m->refused, at->row);
+		refuse(&m->refused, at->row, why_none(cu, at->dev));
 		return;
 	}
 	atomic_store(&m->arena, a);
@@ -313,7 +320,7 @@ static struct fm_cuda_managed *here(void)
 	if (!at.c || !at.ctx || (unsigned)at.dev >= DEVICES)
 		return NULL;
 	if (!fm_rest_able(at.c)) {
-		refuse(&all.refused, at.row);
+		refuse(&all.refused, at.row, FM_MEM_REFUSED);
 		return NULL;
 	}
 	m = &all.device[at.dev];
