@@ -165,11 +165,11 @@
 #define FM_CU_HOME_REST (500 * FM_MS)
 /* [time] After that it is tried again, each time twice as long after, up to 64 times as long. */
 #define FM_CU_HOME_AGAIN (10 * FM_S)
-/* [count] What runs from the host has the place of what is on the device when it has been used so
+/* [times] What runs from the host has the place of what is on the device when it has been used so
  * often more. To bring a chunk of 128 MiB, and to take one out, costs as much as to read it some
  * four times over the link. Smaller: more comes that is not used again. */
 #define FM_CU_EXCHANGE_USES 16u
-/* [shift] That is twice as much for a chunk that has come before, so many times at most. */
+/* [times] That is twice as much for a chunk that has come before, so many times at most. */
 #define FM_CU_EXCHANGE_DEARER 4
 /* [bytes] So much comes while the program stands still. Larger: it stands for longer. */
 #define FM_CU_EXCHANGE_BYTES ((uint64_t)1 << 30)
