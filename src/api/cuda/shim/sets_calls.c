@@ -140,8 +140,10 @@ static void show_task(struct fm_cuda_set *d, uint32_t number, const struct fm_gs
 void fm_cuda_set_show(void *arg, const struct fm_cu_gates_words *words, bool parked)
 {
 	struct fm_cuda_set *d = arg;
-	struct fm_set row = {.policy = fm_gpu_policy_name(words->set->policy),
-		.slots = words->set->slots,
+	/* The program may have written into the device's words: they are numbers to be shown. */
+	const struct fm_gs *made = &d->set->host.g;
+	struct fm_set row = {.policy = fm_gpu_policy_name(made->policy),
+		.slots = made->slots,
 		.tasks = d->n,
 		.stopped = parked,
 		.resident = d->set->resident,
