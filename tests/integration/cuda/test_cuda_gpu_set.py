@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import PATIENCE, Fermata, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import LONG, PATIENCE, Fermata, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
 
 CHANNELS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "FAKE_CUDA_NARROW": "1"}  # NARROW: streams share so many channels
 SET = program("cuda_gpu_set")
@@ -82,6 +82,47 @@ def people_see_its_tasks(stack):
     w.finish()
 
 
+def a_kernel_of_a_chunk_faults(stack):
+    """The set of that program is over; that of another one goes on."""
+    fermata = world(stack)
+    w = worker(fermata)
+    for _ in range(3):
+        case(fermata, "traps")
+        w.advances()
+    w.finish()
+
+
+def at_level_2(stack):
+    """A set stops at the end of a chunk, by its words and not by its level: one that may be stopped less deeply stops as well."""
+    fermata = world(stack)
+    w = worker(fermata, "--level", "2")
+    for level in "3", "2":
+        w.advances()
+        fermata.cli("suspend", str(w.pid))
+        w.stands()
+        fermata.cli("resume", str(w.pid))
+        fermata.cli("hint", str(w.pid), f"level={level}")
+    w.advances()
+    w.finish()
+
+
+def suspended_for_long(stack):
+    """In the middle of a job, with a worker beside: it stands for as long as that takes, and goes on."""
+    fermata = world(stack)
+    w = worker(fermata)
+    w.advances()
+    fermata.cli("suspend", str(w.pid))
+    w.stands()
+    stood = w.position()
+    other = fermata.cuda_worker(us=1000)
+    other.advances(by=60 if LONG else 3)
+    other.finish()
+    check(w.position() == stood, f"{stood}: it ran while it was suspended")
+    fermata.cli("resume", str(w.pid))
+    w.advances()
+    w.finish()
+
+
 def a_more_urgent_program_comes_first(stack):
     fermata = world(stack)
     w = worker(fermata, "--priority", "1")
@@ -149,6 +190,9 @@ if __name__ == "__main__":
         without_what_is_preloaded_there_is_no_such_engine,
         a_set_stops_with_its_group_and_goes_on,
         people_see_its_tasks,
+        a_kernel_of_a_chunk_faults,
+        at_level_2,
+        suspended_for_long,
         a_more_urgent_program_comes_first,
         suspended_at_random,
         the_daemon_dies_while_the_set_stands,
