@@ -294,6 +294,63 @@ static void nothing_stands_there_when_it_has_left(void **state)
 	assert_int_equal(w.n, 16);
 }
 
+static uint64_t drawn_number(uint64_t last, unsigned i)
+{
+	uint64_t r = ((uint64_t)rand() << 32 | (uint64_t)rand() << 16) ^ (uint64_t)rand();
+
+	switch (r % 7) {
+	case 0:
+		return 0;
+	case 1:
+		return last;
+	case 2:
+		return UINT64_MAX - r % 8;
+	case 3:
+		return r;
+	case 4:
+		return last + r % (4 * FM_GATES_NOTES);
+	default:
+		return last + 1 + i; /* as it should be */
+	}
+}
+
+/* The ring is memory that the program can write. Each number that is taken is larger than the one
+ * before, what was lost is counted, and there is an end. */
+static void whatever_stands_in_the_ring(void **state)
+{
+	enum { AT_ONCE = 16, SEEDS = 100, ROUNDS = 10 };
+	struct fm_gates_note *ring, out[AT_ONCE];
+	unsigned taken = 0;
+
+	(void)state;
+	for (unsigned seed = 0; seed < SEEDS; seed++) {
+		uint64_t last = 0, lost = 0, before = 0;
+
+		srand(seed);
+		describe(1, 1, FM_GS_FIFO);
+		start();
+		ring = (struct fm_gates_note *)(uintptr_t)fm_cu_gates_told(w.gates)->note;
+		for (unsigned round = 0; round < ROUNDS; round++) {
+			uint32_t n = AT_ONCE;
+
+			for (unsigned i = 0; i < FM_GATES_NOTES; i++)
+				ring[(last + i) % FM_GATES_NOTES].number = drawn_number(last, i);
+			for (unsigned looks = 0; n == AT_ONCE; looks++) {
+				assert_in_range(looks, 0, 2 * FM_GATES_NOTES);
+				n = fm_cu_gates_notes(w.gates, out, AT_ONCE, &lost);
+				assert_true(n <= AT_ONCE && lost >= before);
+				before = lost;
+				for (uint32_t k = 0; k < n; k++, taken++) {
+					assert_true(out[k].number > last);
+					last = out[k].number;
+				}
+			}
+		}
+		stop();
+	}
+	assert_true(taken > SEEDS); /* it was read at all */
+}
+
 static void there_are_so_many_channels(void **state)
 {
 	(void)state;
@@ -321,6 +378,7 @@ int main(void)
 		cmocka_unit_test(the_error_of_a_task_is_told),
 		cmocka_unit_test(parks_come_while_it_runs),
 		cmocka_unit_test(nothing_stands_there_when_it_has_left),
+		cmocka_unit_test(whatever_stands_in_the_ring),
 		cmocka_unit_test(there_are_so_many_channels),
 	};
 
