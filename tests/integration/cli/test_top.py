@@ -158,7 +158,7 @@ def tasks_of_a_set(stack):
     t.on()
     t.sees(" team ")
     t.keys("Enter")
-    t.sees(r"decides itself, by edf: \d+ decisions", r"camera.*: [1-9]\d* of \d+ jobs done, \d+ wait", r"learner: 0 of 0 jobs done")
+    t.sees(r"decides itself, by edf, resident: \d+ decisions", r"camera.*: [1-9]\d* of \d+ jobs done, \d+ wait", r"learner: 0 of 0 jobs done")
     t.keys("q", "q")
     t.sees("^ended 0$")
 
