@@ -16,19 +16,21 @@ static _Atomic bool for_nothing; /* the queue was to stand somewhere, and had no
 
 static int interrupt(void *hwq)
 {
-	if (!model.stopped)
-		told++;
+	bool was = model.stopped;
+
 	model.stopped = true;
+	told += !was; /* the test looks at this one first */
 	return model.unfenced ? -EINPROGRESS : -EALREADY;
 }
 
 static int restore(void *hwq)
 {
-	if (model.stopped && model.unfenced)
+	bool was = model.stopped;
+
+	if (was && model.unfenced)
 		return -EAGAIN;
-	if (model.stopped)
-		restored++;
 	model.stopped = false;
+	restored += was;
 	return 0;
 }
 
