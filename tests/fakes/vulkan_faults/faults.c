@@ -13,17 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
 
-#define EXPORT  __attribute__((visibility("default")))
+#define LAYER faults_
+#include "../vulkan_layer.h"
+
 #define REFUSED VK_ERROR_OUT_OF_HOST_MEMORY
 #define LOOK    2000000u /* ns between two looks whether it is lost */
-
-static PFN_vkGetInstanceProcAddr next_instance;
-static PFN_vkGetDeviceProcAddr next_device;
-static VkInstance the_instance;
-static VkDevice the_device;
 
 /* Most calls in a row fail, so that one retry is not enough. */
 static bool fails(const char *name)
@@ -33,8 +28,6 @@ static bool fails(const char *name)
 
 	return names && strstr(names, name) && atomic_fetch_add(&calls, 1) % 4 != 3;
 }
-
-#define NEXT(symbol) ((PFN_##symbol)next_device(the_device, #symbol))
 
 static bool lost(void)
 {
@@ -134,26 +127,11 @@ SHARE(vkGetFenceFdKHR, (VkDevice device, const VkFenceGetFdInfoKHR *info, int *f
 SHARE(vkImportFenceFdKHR, (VkDevice device, const VkImportFenceFdInfoKHR *info))
 SHARE(vkGetMemoryFdKHR, (VkDevice device, const VkMemoryGetFdInfoKHR *info, int *fd))
 
-/* The first struct of the chain that is the loader's, whose kind it is. */
-#define LINK(layer_info, type, info)                                                      \
-	({                                                                                \
-		layer_info *l_ = (layer_info *)(info)->pNext;                             \
-		while (l_ && (l_->sType != (type) || l_->function != VK_LAYER_LINK_INFO)) \
-			l_ = (layer_info *)l_->pNext;                                     \
-		l_;                                                                       \
-	})
-
 static VkResult faults_vkCreateInstance(
 	const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out)
 {
-	VkLayerInstanceCreateInfo *link = LINK(
-		VkLayerInstanceCreateInfo, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO, info);
-	VkResult rc;
+	VkResult rc = create_instance(info, allocator, out);
 
-	next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-	link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-	rc = ((PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance"))(info, allocator, out);
-	the_instance = *out;
 	return rc;
 }
 
@@ -169,28 +147,15 @@ static bool wants_timelines(const VkDeviceCreateInfo *info)
 static VkResult faults_vkCreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
 	const VkAllocationCallbacks *allocator, VkDevice *out)
 {
-	VkLayerDeviceCreateInfo *link =
-		LINK(VkLayerDeviceCreateInfo, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO, info);
-	PFN_vkCreateDevice create =
-		(PFN_vkCreateDevice)next_instance(the_instance, "vkCreateDevice");
-	VkResult rc;
 
-	next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-	link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+	link_device(info);
 	if (wants_timelines(info) && fails("device"))
 		return VK_ERROR_FEATURE_NOT_PRESENT;
-	rc = create(physical, info, allocator, out);
-	the_device = *out;
-	return rc;
+	return create_device(physical, info, allocator, out);
 }
-
-static PFN_vkVoidFunction faults_vkGetInstanceProcAddr(VkInstance instance, const char *name);
 
 static PFN_vkVoidFunction faults_vkGetDeviceProcAddr(VkDevice device, const char *name)
 {
-#define OURS(symbol)                \
-	if (!strcmp(name, #symbol)) \
-		return (PFN_vkVoidFunction)faults_##symbol;
 	OURS(vkGetDeviceProcAddr)
 	OURS(vkSignalSemaphore)
 	OURS(vkGetSemaphoreCounterValue)
@@ -217,13 +182,4 @@ static PFN_vkVoidFunction faults_vkGetInstanceProcAddr(VkInstance instance, cons
 	OURS(vkCreateDevice)
 	OURS(vkGetDeviceProcAddr)
 	return instance ? next_instance(instance, name) : NULL;
-}
-
-EXPORT VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version)
-{
-	version->loaderLayerInterfaceVersion = 2;
-	version->pfnGetInstanceProcAddr = faults_vkGetInstanceProcAddr;
-	version->pfnGetDeviceProcAddr = faults_vkGetDeviceProcAddr;
-	version->pfnGetPhysicalDeviceProcAddr = NULL;
-	return VK_SUCCESS;
 }

@@ -9,17 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#define LAYER old_
+#include "../vulkan_layer.h"
 
-static PFN_vkGetInstanceProcAddr next_instance;
-static PFN_vkGetDeviceProcAddr next_device;
-static VkInstance the_instance;
-static VkDevice the_device;
-
-/* Looked up while the instance is made: later the loader gives the uppermost layer's. */
+/* The instance's, as looked up while it was made. */
 static PFN_vkGetPhysicalDeviceProperties next_properties;
 static PFN_vkGetPhysicalDeviceProperties2 next_properties_2;
 static PFN_vkGetPhysicalDeviceFeatures2 next_features_2;
@@ -112,30 +106,16 @@ static VkResult old_vkCreateSemaphore(VkDevice device, const VkSemaphoreCreateIn
 		find(info->pNext, VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
 
 	need(!t || t->semaphoreType == VK_SEMAPHORE_TYPE_BINARY, "a semaphore is one");
-	return ((PFN_vkCreateSemaphore)next_device(the_device, "vkCreateSemaphore"))(
-		device, info, allocator, out);
+	return NEXT(vkCreateSemaphore)(device, info, allocator, out);
 }
-
-#define LINK(layer_info, type, info)                                                      \
-	({                                                                                \
-		layer_info *l_ = (layer_info *)(info)->pNext;                             \
-		while (l_ && (l_->sType != (type) || l_->function != VK_LAYER_LINK_INFO)) \
-			l_ = (layer_info *)l_->pNext;                                     \
-		l_;                                                                       \
-	})
 
 static VkResult old_vkCreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
 	const VkAllocationCallbacks *allocator, VkDevice *out)
 {
-	VkLayerDeviceCreateInfo *link =
-		LINK(VkLayerDeviceCreateInfo, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO, info);
-	PFN_vkCreateDevice create =
-		(PFN_vkCreateDevice)next_instance(the_instance, "vkCreateDevice");
 	const VkPhysicalDeviceVulkan12Features *all =
 		find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
 	const VkPhysicalDeviceTimelineSemaphoreFeatures *one =
 		find(info->pNext, VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES);
-	VkResult rc;
 
 	need(!all || !all->timelineSemaphore, "the feature is asked for");
 	need(!one || !one->timelineSemaphore, "the feature is asked for");
@@ -143,45 +123,29 @@ static VkResult old_vkCreateDevice(VkPhysicalDevice physical, const VkDeviceCrea
 		need(strcmp(info->ppEnabledExtensionNames[i],
 			     VK_KHR_TIMELINE_SEMAPHORE_EXTENSION_NAME),
 			"the extension is asked for");
-	next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-	link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-	rc = create(physical, info, allocator, out);
-	the_device = *out;
-	return rc;
+	link_device(info);
+	return create_device(physical, info, allocator, out);
 }
 
 static VkResult old_vkCreateInstance(
 	const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out)
 {
-	VkLayerInstanceCreateInfo *link = LINK(
-		VkLayerInstanceCreateInfo, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO, info);
-	VkResult rc;
+	VkResult rc = create_instance(info, allocator, out);
 
-	next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-	link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-	rc = ((PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance"))(info, allocator, out);
-	the_instance = *out;
 	if (rc != VK_SUCCESS)
 		return rc;
-#define LOAD(to, symbol) to = (PFN_##symbol)next_instance(*out, #symbol)
-	LOAD(next_properties, vkGetPhysicalDeviceProperties);
-	LOAD(next_extensions, vkEnumerateDeviceExtensionProperties);
-	LOAD(next_properties_2, vkGetPhysicalDeviceProperties2);
-	LOAD(next_features_2, vkGetPhysicalDeviceFeatures2);
+	next_properties = NEXT_OF_INSTANCE(vkGetPhysicalDeviceProperties);
+	next_extensions = NEXT_OF_INSTANCE(vkEnumerateDeviceExtensionProperties);
+	next_properties_2 = NEXT_OF_INSTANCE(vkGetPhysicalDeviceProperties2);
+	next_features_2 = NEXT_OF_INSTANCE(vkGetPhysicalDeviceFeatures2);
 	if (!next_properties_2)
-		LOAD(next_properties_2, vkGetPhysicalDeviceProperties2KHR);
+		next_properties_2 = NEXT_OF_INSTANCE(vkGetPhysicalDeviceProperties2KHR);
 	if (!next_features_2)
-		LOAD(next_features_2, vkGetPhysicalDeviceFeatures2KHR);
+		next_features_2 = NEXT_OF_INSTANCE(vkGetPhysicalDeviceFeatures2KHR);
 	return rc;
 }
 
 /* --- look-ups --- */
-
-static PFN_vkVoidFunction old_vkGetInstanceProcAddr(VkInstance instance, const char *name);
-
-#define OURS(symbol)                \
-	if (!strcmp(name, #symbol)) \
-		return (PFN_vkVoidFunction)old_##symbol;
 
 static bool is_later(const char *name)
 {
@@ -211,13 +175,4 @@ static PFN_vkVoidFunction old_vkGetInstanceProcAddr(VkInstance instance, const c
 	if (next && !strncmp(name, "vkGetPhysicalDeviceFeatures2", 28))
 		return (PFN_vkVoidFunction)old_vkGetPhysicalDeviceFeatures2;
 	return next;
-}
-
-EXPORT VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version)
-{
-	version->loaderLayerInterfaceVersion = 2;
-	version->pfnGetInstanceProcAddr = old_vkGetInstanceProcAddr;
-	version->pfnGetDeviceProcAddr = old_vkGetDeviceProcAddr;
-	version->pfnGetPhysicalDeviceProcAddr = NULL;
-	return VK_SUCCESS;
 }

@@ -13,25 +13,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <vulkan/vk_layer.h>
-#include <vulkan/vulkan.h>
 
-#define EXPORT __attribute__((visibility("default")))
+#define LAYER sparse_
+#include "../vulkan_layer.h"
+
 #define SPARSE                                                                         \
 	(VK_BUFFER_CREATE_SPARSE_BINDING_BIT | VK_BUFFER_CREATE_SPARSE_RESIDENCY_BIT | \
 		VK_BUFFER_CREATE_SPARSE_ALIASED_BIT)
 #define POINTS 4u
 
-static PFN_vkGetInstanceProcAddr next_instance;
-static PFN_vkGetDeviceProcAddr next_device;
-/* Looked up while the instance is made: later the loader gives the uppermost layer's. */
+/* The instance's, as looked up while it was made. */
 static PFN_vkGetPhysicalDeviceQueueFamilyProperties next_families;
 static PFN_vkGetPhysicalDeviceFeatures next_features;
-static VkInstance the_instance;
-static VkDevice the_device;
 static VkQueue the_queue;
-
-#define NEXT(symbol) ((PFN_##symbol)next_device(the_device, #symbol))
 
 struct job {
 	struct job *next;
@@ -216,15 +210,6 @@ static VkResult sparse_vkCreateBuffer(VkDevice device, const VkBufferCreateInfo 
 
 /* --- the instance and the device --- */
 
-/* The first struct of the chain that is the loader's, whose kind it is. */
-#define LINK(layer_info, type, info)                                                      \
-	({                                                                                \
-		layer_info *l_ = (layer_info *)(info)->pNext;                             \
-		while (l_ && (l_->sType != (type) || l_->function != VK_LAYER_LINK_INFO)) \
-			l_ = (layer_info *)l_->pNext;                                     \
-		l_;                                                                       \
-	})
-
 static void sparse_vkGetPhysicalDeviceQueueFamilyProperties(
 	VkPhysicalDevice physical, uint32_t *n, VkQueueFamilyProperties *out)
 {
@@ -243,44 +228,28 @@ static void sparse_vkGetPhysicalDeviceFeatures(
 static VkResult sparse_vkCreateInstance(
 	const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out)
 {
-	VkLayerInstanceCreateInfo *link = LINK(
-		VkLayerInstanceCreateInfo, VK_STRUCTURE_TYPE_LOADER_INSTANCE_CREATE_INFO, info);
-	VkResult rc;
+	VkResult rc = create_instance(info, allocator, out);
 
-	next_instance = link->u.pLayerInfo->pfnNextGetInstanceProcAddr;
-	link->u.pLayerInfo = link->u.pLayerInfo->pNext;
-	rc = ((PFN_vkCreateInstance)next_instance(NULL, "vkCreateInstance"))(info, allocator, out);
-	the_instance = *out;
 	if (rc != VK_SUCCESS)
 		return rc;
-	next_families = (PFN_vkGetPhysicalDeviceQueueFamilyProperties)next_instance(
-		*out, "vkGetPhysicalDeviceQueueFamilyProperties");
-	next_features =
-		(PFN_vkGetPhysicalDeviceFeatures)next_instance(*out, "vkGetPhysicalDeviceFeatures");
+	next_families = NEXT_OF_INSTANCE(vkGetPhysicalDeviceQueueFamilyProperties);
+	next_features = NEXT_OF_INSTANCE(vkGetPhysicalDeviceFeatures);
 	return rc;
 }
 
 static VkResult sparse_vkCreateDevice(VkPhysicalDevice physical, const VkDeviceCreateInfo *info,
 	const VkAllocationCallbacks *allocator, VkDevice *out)
 {
-	VkLayerDeviceCreateInfo *link =
-		LINK(VkLayerDeviceCreateInfo, VK_STRUCTURE_TYPE_LOADER_DEVICE_CREATE_INFO, info);
-	PFN_vkCreateDevice create =
-		(PFN_vkCreateDevice)next_instance(the_instance, "vkCreateDevice");
 	VkDeviceCreateInfo less = *info;
 	VkPhysicalDeviceFeatures features;
-	VkResult rc;
 
-	next_device = link->u.pLayerInfo->pfnNextGetDeviceProcAddr;
-	link->u.pLayerInfo = link->u.pLayerInfo->pNext;
+	link_device(info);
 	if (info->pEnabledFeatures) {
 		features = *info->pEnabledFeatures;
 		features.sparseBinding = VK_FALSE;
 		less.pEnabledFeatures = &features;
 	}
-	rc = create(physical, &less, allocator, out);
-	the_device = *out;
-	return rc;
+	return create_device(physical, &less, allocator, out);
 }
 
 static void sparse_vkDestroyDevice(VkDevice device, const VkAllocationCallbacks *allocator)
@@ -294,13 +263,8 @@ static void sparse_vkDestroyDevice(VkDevice device, const VkAllocationCallbacks 
 	NEXT(vkDestroyDevice)(device, allocator);
 }
 
-static PFN_vkVoidFunction sparse_vkGetInstanceProcAddr(VkInstance instance, const char *name);
-
 static PFN_vkVoidFunction sparse_vkGetDeviceProcAddr(VkDevice device, const char *name)
 {
-#define OURS(symbol)                \
-	if (!strcmp(name, #symbol)) \
-		return (PFN_vkVoidFunction)sparse_##symbol;
 	OURS(vkGetDeviceProcAddr)
 	OURS(vkDestroyDevice)
 	OURS(vkQueueSubmit)
@@ -320,13 +284,4 @@ static PFN_vkVoidFunction sparse_vkGetInstanceProcAddr(VkInstance instance, cons
 	OURS(vkGetPhysicalDeviceQueueFamilyProperties)
 	OURS(vkGetPhysicalDeviceFeatures)
 	return instance ? next_instance(instance, name) : NULL;
-}
-
-EXPORT VkResult vkNegotiateLoaderLayerInterfaceVersion(VkNegotiateLayerInterface *version)
-{
-	version->loaderLayerInterfaceVersion = 2;
-	version->pfnGetInstanceProcAddr = sparse_vkGetInstanceProcAddr;
-	version->pfnGetDeviceProcAddr = sparse_vkGetDeviceProcAddr;
-	version->pfnGetPhysicalDeviceProcAddr = NULL;
-	return VK_SUCCESS;
 }
