@@ -472,6 +472,20 @@ class Fermata:
         eventually("it is told to go on", lambda: not told()["stopped"])
         w.advances()
 
+    def stands_without_a_daemon(self, w):
+        """In strict mode: what is suspended stands after the daemon's death, and goes on when the next one resumes it."""
+        w.advances()
+        self.cli("suspend", str(w.pid))
+        w.stands()
+        stood = w.position()
+        self.kill()
+        w.stands()
+        check(w.position() == stood, f"{stood}: it went on without a daemon")
+        self.start()
+        self.knows(w.pid)
+        self.cli("resume", str(w.pid))
+        w.advances()
+
     def suspend_at_random(self, rng, programs, hold=0.002, pause=0.002):
         """Until the programs end; how often that was."""
         n, until = 0, time.monotonic() + PATIENCE

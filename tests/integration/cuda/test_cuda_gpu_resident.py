@@ -160,17 +160,7 @@ def what_a_device_is_to_measure_can_be_measured(stack):
 def in_strict_mode_it_stands_until_there_is_a_daemon(stack):
     fermata = world(stack, "[security]\nstrict = yes\n")
     w = worker(fermata)
-    w.advances()
-    fermata.cli("suspend", str(w.pid))
-    w.stands()
-    stood = w.position()
-    fermata.kill()
-    w.stands()
-    check(w.position() == stood, f"{stood}: it went on without a daemon")
-    fermata.start()
-    fermata.knows(w.pid)
-    fermata.cli("resume", str(w.pid))
-    w.advances()
+    fermata.stands_without_a_daemon(w)
     w.finish()
 
 
