@@ -37,15 +37,23 @@ void doctor_found(
 		printf("%-17s remedy: %s\n", "", remedy);
 }
 
-/* What stood in a process that died afterwards is not proven. */
-static bool prove(const struct doctor *d, const struct probe_result *result, const json_t *line,
-	const char *what)
+/* Notes what the trial has shown, and says why programs do not have more than level 1 all the same;
+ * NULL: they have. What stood in a process that died afterwards is not proven. */
+static const char *why_unproven(const struct doctor *d, const struct probe_result *result,
+	const json_t *line, const char *what)
 {
-	bool stood = json_is_true(json_object_get(line, "stood"));
+	bool stood = json_is_true(json_object_get(line, "stood")) && !*result->died;
+	int rc = *what && d->prove && !*result->died ? fm_proof_note(what, stood) : 0;
 
-	if (d->prove && !*result->died)
-		fm_proof_note(what, stood);
-	return fm_proof_there(what);
+	if (!*what)
+		return "its driver does not say which version it is";
+	if (!rc && fm_proof_there(what))
+		return NULL;
+	if (rc)
+		return strerror(-rc);
+	return d->prove ? "no gate stood for so long"
+			: "only a fake driver has shown level 2 yet, programs get it after "
+			  "`fermata doctor --prove'";
 }
 
 /* Programs get no more than level 1 on a device that is unproven. */
@@ -54,23 +62,20 @@ static void judge_proof(const struct doctor *d, const struct probe_result *resul
 {
 	const char *what = json_string_value(json_object_get(line, "what"));
 	bool more = json_array_size(json_object_get(line, "levels")) > 1;
+	const char *why;
 
 	if (!what || !more)
 		return;
-	if (prove(d, result, line, what)) {
+	why = why_unproven(d, result, line, what);
+	if (!why) {
 		json_object_set_new(device, "text",
 			json_sprintf("%s; proven on this device", cli_str(line, "text")));
 		return;
 	}
 	json_object_set_new(device, "levels", json_pack("[i]", 1));
 	json_object_set_new(device, "unproven", json_pack("[i]", 2));
-	json_object_set_new(device, "text",
-		json_sprintf(d->prove
-				     ? "%s; unproven: no gate stood for so long, or that could not "
-				       "be noted"
-				     : "%s; unproven: only a fake driver has shown level 2 yet, "
-				       "programs get it after `fermata doctor --prove'",
-			cli_str(line, "text")));
+	json_object_set_new(
+		device, "text", json_sprintf("%s; unproven: %s", cli_str(line, "text"), why));
 }
 
 size_t doctor_devices(struct doctor *d, const struct probe_result *result, size_t *n)

@@ -12,7 +12,7 @@
 #define MOST   (1u << 20) /* bytes of all files */
 #define KNOWN  64u
 
-/* A number for what was asked, whose last bit is the answer; 0: none. */
+/* A number for each question; its last bit is the answer. 0: none. */
 static _Atomic uint64_t known[KNOWN];
 
 static void key_of(const char *what, uint8_t key[FM_HASH_BYTES])
@@ -73,7 +73,8 @@ int fm_proof_note(const char *what, bool proven)
 	if (rc)
 		return rc;
 	key_of(what, key);
-	memset(known, 0, sizeof(known));
+	for (unsigned i = 0; i < KNOWN; i++)
+		atomic_store(&known[i], 0);
 	if (proven)
 		rc = fm_cache_write(&cache, key, data, sizeof(data));
 	else

@@ -362,6 +362,8 @@ def doctor(stack):
     d = found("--prove=1", **{"FAKE_HIP_LEAKY_WAIT": "1"})
     check(d["levels"] == [1] and "unproven" not in d and "held back" in d["text"], d)
     check(used() == {1}, "level 2 where gates do not hold")
+    d = found("--prove=1", XDG_CACHE_HOME="/dev/null")
+    check(d["levels"] == [1] and d["unproven"] == [2] and d["text"].endswith("unproven: Not a directory"), d)
     d = found("--prove=1")
     check(d["levels"] == [1, 2] and "unproven" not in d and "proven on this device" in d["text"], d)
     check(used() == {2}, "not level 2, though proven")
