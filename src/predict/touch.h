@@ -132,7 +132,7 @@ int fm_touch_count(struct fm_touch *t, bool on);
 /* None of these pages has been used. */
 void fm_touch_count_anew(struct fm_touch *t, uint32_t first, uint32_t pages);
 /* How often each of these pages, at most 64, has been named on the average, in parts of a use.
- * Those whose bit is in `without' count as never. */
+ * Pages with a bit in `without' count as never named. */
 uint64_t fm_touch_uses(const struct fm_touch *t, uint32_t first, uint32_t pages, uint64_t without);
 
 /* The first of the last n turns, so that what was named in it or since is in use. */

@@ -7,7 +7,7 @@
  *   pitch ROWS   one more block, of rows
  *   pool MIB     one more block, of the device's pool
  *   ownpool MIB  one more block, of a pool that is made for it
- *   handpool MIB one more block, of a pool whose memory can be passed on
+ *   handpool MIB one more block, of a pool with handles, so that it can be passed on
  *   graphmem MIB one more block, of a node of a graph, launched
  *   captured MIB one more block, of the pool, while a stream is captured, launched
  *   unified MIB  one more block, of memory that the processor sees, too
