@@ -50,6 +50,7 @@ static int write_fence(void *hwq, const struct fm_gate_words *words, uint64_t fi
 {
 	static _Atomic uint64_t elsewhere;
 	struct fm_gate_words gate_words = *words;
+	bool refused_now = refuses; /* before the others, which the test sets in front of it */
 
 	if (dead) {
 		refused++;
@@ -59,8 +60,9 @@ static int write_fence(void *hwq, const struct fm_gate_words *words, uint64_t fi
 		gate_words.progress = &elsewhere;
 	/* What a wait of the program's has finished since the agent looked is counted at the next
 	 * try. */
-	for_nothing |= !refuses && model.unfenced && !fm_slot_pending(put_in->slot);
-	return refuses ? -EAGAIN
+	for_nothing |= !refused_now && model.unfenced && !fm_slot_pending(put_in->slot);
+	return refused_now
+		       ? -EAGAIN
 		       : put(fm_simq_word_ops.device_gate.write_fence(hwq, &gate_words, finished));
 }
 
@@ -194,12 +196,12 @@ static void stands_with_its_gate(struct fm_xq *q)
 	fm_client_wake(q->client);
 	eventually(!model.unfenced);
 	refuses = true;
-	unsaid = false;
 	assert_true(fm_slot_pending(q->slot));
 }
 
 static void goes_on(struct fm_xq *q)
 {
+	unsaid = false;
 	refuses = false;
 	over(q);
 }
