@@ -2,15 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """On a device: sets of tasks that decide there (<fermata/gpu_sched.h>, engines "gates" and "graphs"), by the cases of
 tests/integration/cuda/cuda_gpu_set.c, cuda_gpu_resident.c, cuda_gpu_graphs.c and cuda_gpu_stops.c that a device can show, and what a set costs, by its kind and number
-of tasks (cuda_gpu_rows.c). It fails if a case does. How good the numbers are is for people to say. Exit status 77: no device.
+of tasks (cuda_gpu_rows.c), and under load (cuda_gpu_load.c). It fails if a case does. How good the numbers are is for people to say. Exit status 77: no device.
 
   test_gpu_set.py [--rows]      --rows: the numbers alone"""
+import contextlib
 import os
 import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, cuda_env, program
+from harness import BUILD, Fermata, cuda_env, program
 
 GRAPHS, STOPS = "cuda_gpu_graphs", "cuda_gpu_stops"  # where there is a device runtime
 GUARDIAN = {"FERMATA_GUARDIAN": "1"}
@@ -26,6 +27,11 @@ KINDS = "without a resident", "with a resident"
 PERIODS = (1000, 4000), (10000, 500)  # us, jobs
 BESIDE = ("alone", None), ("beside an idle set without a resident", 0), ("beside an idle set with a resident and a word", 1), \
     ("beside one that is suspended, with jobs", 2)
+OVERHEAD = (1, 2, 3, 4, 5), 2000, 60  # tasks, us of a chunk, jobs of each: as the paper's Table I
+THROUGHPUT = (32, 25), 100, 60  # 32 tasks, or so many as there are channels for
+RANDOM = 200, 120, 1  # sets, ms of each, seed
+PERIOD, JOB, SECONDS = 10000, 1000, 4  # us, us, s
+OF_SETS = ("released by the host", 0), ("with a period", 1), ("no set", 2)
 
 
 def run(env, of, *words):
@@ -95,6 +101,61 @@ def beside(env):
                 sys.exit(f"{name}: status {holds.returncode}")
 
 
+def load(env, *words, may_fail=False):
+    argv = [program("cuda_gpu_load"), *(str(word) for word in words)]
+    r = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=240, check=False)
+    if r.returncode and may_fail:
+        return None
+    if r.returncode:
+        sys.exit(f"{' '.join(argv)} ended with status {r.returncode}: {r.stdout}{r.stderr}")
+    return r.stdout.split()[2:]
+
+
+def under_load(env, *engine):
+    tasks, us, jobs = OVERHEAD
+    row("under load", "one stream ms", "a set ms", "% more")
+    for n in tasks:
+        for kind, name in enumerate(KINDS):
+            row(f"a decision each {us} us, {n} tasks, {name}", *load(env, *engine, "overhead", kind, n, us, jobs))
+    tasks, us, jobs = THROUGHPUT
+    for kind, name in enumerate(KINDS):
+        for n in tasks:
+            took = load(env, *engine, "overhead", kind, n, us, jobs, may_fail=n == tasks[0])
+            if took:
+                row(f"chunks of {us} us, {n} tasks, {name}", *took)
+                break
+    row("four tasks with periods", "processor %", "P99 us", "max us", "missed")
+    for stops, name in enumerate(("as it is", "its process stopped for 100 ms of each 400")):
+        row(name, *load(env, *engine, "processor", 5, stops))
+    sets, ms, seed = RANDOM
+    row("random sets of 8 tasks", "admitted", "missed there", "missed: edf", "fixed", "jobs")
+    row(f"{sets} sets, {ms} ms each", *load(env, *engine, "random", sets, ms, seed))
+
+
+def beside_under_the_daemon(env):
+    """Jobs with a period and kernels of another program, of a lower priority, as groups of the daemon."""
+    with contextlib.ExitStack() as stack:
+        fermata = Fermata(stack)
+        fermata.env = {**env, **fermata.env}
+        fermata.env.pop("LD_PRELOAD")
+
+        def beside(which):
+            p = stack.enter_context(contextlib.closing(fermata.program([program("cuda_gpu_rows"), "other", str(SECONDS + 1)]))) \
+                if which else None
+            return p and (lambda: p.line("row other").split()[2:])
+
+        row(f"a job of {JOB} us each {PERIOD} us, priority 10, us", "P50", "P99", "max", "the other P99", "a second")
+        for other in False, True:
+            for name, kind in OF_SETS:
+                of_other = beside(other)
+                p = fermata.program([program("cuda_gpu_load"), "jobs", str(kind), str(PERIOD), str(JOB), str(SECONDS)], "--priority=10")
+                jobs = p.line("row jobs").split()[2:]
+                p.wait()
+                row(f"{name}, {'beside kernels of 20 us, priority 0' if other else 'alone'}", *jobs, *(of_other()[1:] if other else ()))
+        of_other = beside(True)
+        row("those kernels alone", "", "", "", *of_other()[1:])
+
+
 def main():
     env = cuda_env({**os.environ, "CUDA_DEVICE_MAX_CONNECTIONS": "32",
                     "LD_PRELOAD": os.path.join(BUILD, "lib", "libfermata-cuda.so")})
@@ -105,6 +166,8 @@ def main():
         print("".join(f"{w:>16}" for w in run(env, "cuda_gpu_set", "measure", str(n)).split()[1:]))
     by_kind(env)
     beside(env)
+    under_load(env)
+    beside_under_the_daemon(env)
     print('engine "graphs", as above', flush=True)
     for n in TASKS:
         graphs = run(env, GRAPHS, "measure", str(n))
@@ -113,6 +176,7 @@ def main():
             return
         print("".join(f"{w:>16}" for w in graphs.split()[1:]))
     by_kind(env, "graphs")
+    under_load(env, "graphs")
     inside({**env, **GUARDIAN})
 
 

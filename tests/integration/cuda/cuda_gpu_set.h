@@ -105,7 +105,7 @@ static bool resident; /* is that the kind of the sets that are made? */
 static unsigned depth;
 static const char *engine = "gates";
 
-static struct fm_gpu_set *make(const char *policy, unsigned slots, int *error)
+static inline struct fm_gpu_set *make(const char *policy, unsigned slots, int *error)
 {
 	const struct fm_gpu_set_options options = {.size = sizeof(options),
 		.policy = policy,

@@ -150,6 +150,12 @@ def what_a_device_is_to_measure_can_be_measured(stack):
         row = p.line("row " + mode.split()[0]).split()
         check(len(row) == 2 + numbers and all(float(number) >= 0 for number in row[2:]), f"{mode}: {row}")
         check(p.wait() == 0, f"{mode}: status {p.p.returncode}")
+    for mode, numbers in ("overhead 1 5 100 20", 3), ("processor 1 1", 4), ("random 2 60 1", 5), ("jobs 0 10000 100 1", 3), \
+            ("jobs 1 10000 100 1", 3), ("jobs 2 10000 100 1", 3):
+        p = fermata.program([program("cuda_gpu_load"), *mode.split()])
+        row = p.line("row " + mode.split()[0]).split()
+        check(len(row) == 2 + numbers, f"{mode}: {row}")
+        check(p.wait() == 0, f"{mode}: status {p.p.returncode}")
     for kind in "0", "1", "2":
         p = fermata.program([program("cuda_gpu_rows"), "hold", kind])
         p.line("ready")
