@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# script/gpu-test on a machine where a part cannot be tried: it is named at the end, and what failed is no skip.
+# script/gpu-test on a machine where a part cannot be tried: it is named at the end, and what failed is no skip. And a build
+# that script/gpu-pack packs for such a machine.
 set -uo pipefail
 : "${SOURCE:?set it to the source tree}"
 tmp=$(mktemp -d)
@@ -57,4 +58,19 @@ done
 stub ldconfig 'echo nothing'
 gpu_test 0 none none
 grep -qx 'CUDA: all of it (no libcuda.so.1)' "$tmp/out" || fail "CUDA is not named"
+
+# What is packed of this build runs where it is unpacked; what only tests without a GPU need is not there.
+: "${BUILD:?set it to the build}"
+"$SOURCE/script/gpu-pack" --build "$BUILD" "$tmp/pack.tar.gz" >"$tmp/out" 2>&1 || fail "gpu-pack: status $?"
+tail -n 1 "$tmp/out" | grep -q "to be in $(realpath "$BUILD")\$" || fail "gpu-pack does not say where to unpack"
+mkdir "$tmp/there"
+tar --extract --gzip --file "$tmp/pack.tar.gz" --directory "$tmp/there" >"$tmp/out" 2>&1 || fail "tar: status $?"
+there=$tmp/there$(realpath "$BUILD")
+"$there/bin/fermata" --version >"$tmp/out" 2>&1 || fail "the packed fermata: status $?"
+for of in lib/libfermata-cuda.so tests/cuda_gpu_rows; do
+    [[ -s $there/$of ]] || fail "$of is not packed"
+done
+[[ ! -e $there/tests/fakes && ! -e $there/tests/test_sched ]] || fail "it is packed whole"
+"$SOURCE/script/gpu-pack" --build "$tmp" "$tmp/none.tar.gz" >"$tmp/out" 2>&1 && fail "what is no build was packed"
+grep -q "is not a build" "$tmp/out" || fail "it is not said that it is no build"
 ((failures == 0))
