@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How soon a word that the host sends reaches the blocks of a kernel that fills the device, by the
- * way in which that kernel was launched, and by what sends the word. The engine "graphs" sends it by
- * a kernel in a stream of the highest priority (docs/gpu-sched.md, stops inside kernels), and
+ * way in which that kernel was launched, and by what sends the word. The engine "graphs" sends it
+ * by a kernel in a stream of the highest priority (docs/gpu-sched.md, stops inside kernels), and
  * kernels that were stopped so began to leave out blocks only when all of them had begun.
  *
  * A row: how the kernel was launched (by the host into a stream; in a graph by the host; in a graph
- * that a device can launch, by the host; in one that a kernel launches beside or behind itself), its
- * blocks' time, and what sends the word (a kernel of one warp; a write of the stream's front end; a
- * copy of four bytes), the sender's priority; P50 and P99 in us from the host's call to the first
- * block that saw the word, and P50 to the kernel's end; a time without a word last.
+ * that a device can launch, by the host; in one that a kernel launches beside or behind itself),
+ * its blocks' time, and what sends the word (a kernel of one warp; a write of the stream's front
+ * end; a copy of four bytes), the sender's priority; P50 and P99 in us from the host's call to the
+ * first block that saw the word, and P50 to the kernel's end; a time without a word last.
  *
  * usage: word [TIMES of each row]
  * build: nvcc -O2 -std=c++17 -arch=sm_90 -rdc=true -o word word.cu -lcudadevrt -lcuda
@@ -123,9 +123,10 @@ int main(int argc, char **argv)
 	static const char *const ways[] = {"by the host", "in a graph, by the host",
 		"in a device graph, by the host", "beside a kernel of the device's",
 		"behind a kernel of the device's"};
-	static const char *const senders[] = {"a kernel", "a kernel, least", "a write of the stream",
-		"a copy", "nothing"};
-	unsigned times = argc > 1 ? (unsigned)atoi(argv[1]) : 40, *words, *stop, *left, *error, blocks;
+	static const char *const senders[] = {
+		"a kernel", "a kernel, least", "a write of the stream", "a copy", "nothing"};
+	unsigned times = argc > 1 ? (unsigned)atoi(argv[1]) : 40, *words, *stop, *left, *error,
+		 blocks;
 	int multiprocessors, least, greatest;
 	cudaStream_t chain, first, last;
 	struct told *told;
@@ -146,19 +147,19 @@ int main(int argc, char **argv)
 	left = words + 64;
 	error = words + 128;
 	blocks = 2u * (unsigned)multiprocessors * WAVES;
-	printf("%-34s %6s  %-22s %9s %9s %9s\n", "the kernel was launched", "us", "the word by", "P50",
-		"P99", "end P50");
+	printf("%-34s %6s  %-22s %9s %9s %9s\n", "the kernel was launched", "us", "the word by",
+		"P50", "P99", "end P50");
 	for (unsigned us : {20u, 100u}) {
 		unsigned ns = us * 1000;
 		auto put = [&] { fill<<<blocks, THREADS, 0, chain>>>(stop, left, told, ns); };
 		cudaGraphExec_t plain = graph_of(chain, 0, put);
-		cudaGraphExec_t of_device = graph_of(chain, cudaGraphInstantiateFlagDeviceLaunch, put);
+		cudaGraphExec_t of_device =
+			graph_of(chain, cudaGraphInstantiateFlagDeviceLaunch, put);
 		cudaGraphExec_t begin[2];
 
 		for (int behind = 0; behind < 2; behind++)
-			begin[behind] = graph_of(chain, cudaGraphInstantiateFlagDeviceLaunch, [&] {
-				launch<<<1, 1, 0, chain>>>(of_device, behind, error);
-			});
+			begin[behind] = graph_of(chain, cudaGraphInstantiateFlagDeviceLaunch,
+				[&] { launch<<<1, 1, 0, chain>>>(of_device, behind, error); });
 		for (int way = 0; way < 5; way++)
 			for (int sender = 0; sender < 5; sender++) {
 				std::vector<double> seen, ended;
@@ -167,7 +168,8 @@ int main(int argc, char **argv)
 					double from;
 
 					CHECK(cudaMemsetAsync(stop, 0, 4, chain));
-					CHECK(cuMemsetD32Async((CUdeviceptr)left, blocks, 1, chain));
+					CHECK(cuMemsetD32Async(
+						(CUdeviceptr)left, blocks, 1, chain));
 					CHECK(cudaStreamSynchronize(chain));
 					told->begun = told->seen = told->ended = 0;
 					if (way == 0)
@@ -188,10 +190,11 @@ int main(int argc, char **argv)
 						CHECK(cuStreamWriteValue32(
 							first, (CUdeviceptr)stop, 1, 0));
 					else if (sender == 3)
-						CHECK(cudaMemcpyAsync(
-							stop, one, 4, cudaMemcpyHostToDevice, first));
+						CHECK(cudaMemcpyAsync(stop, one, 4,
+							cudaMemcpyHostToDevice, first));
 					if (sender < 4) {
-						/* If the word comes too late, no block is left to see it. */
+						/* If the word comes too late, no block is left to
+						 * see it. */
 						while (!told->seen && !told->ended)
 							;
 						if (i)

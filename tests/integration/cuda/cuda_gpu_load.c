@@ -20,7 +20,7 @@
 #include <math.h>
 #include <sys/resource.h>
 
-#define MS  UINT64_C(1000000)
+#define MS        UINT64_C(1000000)
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
 
 static void make_set(const char *policy, const struct fm_gpu_set_options *more)
@@ -158,9 +158,8 @@ static void draw(struct random_task *tasks, unsigned *seed)
 	double left = 0.5 + 0.45 * uniform(seed);
 
 	for (unsigned i = 0; i < N_RANDOM; i++) {
-		double rest = i + 1 < N_RANDOM
-				      ? left * pow(uniform(seed), 1.0 / (N_RANDOM - 1 - i))
-				      : 0;
+		double rest =
+			i + 1 < N_RANDOM ? left * pow(uniform(seed), 1.0 / (N_RANDOM - 1 - i)) : 0;
 		struct random_task *t = &tasks[i];
 
 		t->period = (uint64_t)(4e6 * pow(10, uniform(seed)));
@@ -231,8 +230,8 @@ static void random_sets(unsigned sets, unsigned ms, unsigned seed)
 		IS(0, start_drawn("fixed-priority", tasks, false));
 		missed_fixed += run_drawn(ms).missed;
 	}
-	printf("row random %llu %llu %llu %llu %llu\n", admitted, missed_there, missed, missed_fixed,
-		jobs);
+	printf("row random %llu %llu %llu %llu %llu\n", admitted, missed_there, missed,
+		missed_fixed, jobs);
 }
 
 /* --- jobs with a period --- */
@@ -276,8 +275,7 @@ static void jobs(unsigned kind, unsigned period_us, uint64_t ns, unsigned for_se
 	struct fm_gpu_stats s;
 
 	if (kind < 2) {
-		make_set("edf",
-			&(struct fm_gpu_set_options){.resident = kind == 1, .depth = 16});
+		make_set("edf", &(struct fm_gpu_set_options){.resident = kind == 1, .depth = 16});
 		t.period_ns = kind == 1 ? period_us * UINT64_C(1000) : 0;
 		IS(0, fm_gpu_task_add(set, &t));
 		IS(0, fm_gpu_set_start(set));
