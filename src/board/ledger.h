@@ -102,7 +102,9 @@ enum fm_mem_wish { FM_MEM_STAY, FM_MEM_OUT, FM_MEM_IN };
 		"run it without --memory")                                                       \
 	X(FM_MEM_REFUSED_TOOL, "a tool looks into the program", "run it without the tool")       \
 	X(FM_MEM_REFUSED_MPS, "the program shares its context with others (MPS)",                \
-		"end the MPS daemon, and start the program anew; `fermata doctor memory' tells")
+		"end the MPS daemon, and start the program anew; `fermata doctor memory' tells") \
+	X(FM_MEM_REFUSED_ADDRESSES, "the process has too few addresses for it (ulimit -v)",      \
+		"start the program anew without a limit of addresses (`ulimit -v unlimited')")
 
 /* Memory that was used though nothing named it: how that was seen, and what was brought in. */
 enum fm_mem_miss { FM_MEM_MISS_TIME, FM_MEM_MISS_WRITE, FM_MEM_MISSES };

@@ -32,6 +32,12 @@ static uint64_t claimed(const struct memory *mem, unsigned row, enum fm_mem_kind
 	return FM_MIN(CLAIM(mem->ledger->device[row].kind[kind]), (uint64_t)1 << 50);
 }
 
+/* The memory of the client's other devices may still move. */
+static bool is_of_a_device(uint32_t trouble)
+{
+	return trouble == FM_MEM_REFUSED || trouble == FM_MEM_REFUSED_ADDRESSES;
+}
+
 /* It asked for memory that can be moved, and was refused; on all its devices, if it is the device
  * that cannot. */
 static bool is_refused(const struct memory *mem)
@@ -41,9 +47,10 @@ static bool is_refused(const struct memory *mem)
 	for (unsigned i = 0; i < FM_LEDGER_DEVICES; i++) {
 		uint32_t trouble = CLAIM(mem->ledger->device[i].trouble);
 
-		if (trouble > FM_MEM_REFUSED && trouble < FM_MEM_TROUBLES)
+		if (trouble > FM_MEM_REFUSED && trouble < FM_MEM_TROUBLES &&
+			!is_of_a_device(trouble))
 			return true;
-		device |= trouble == FM_MEM_REFUSED;
+		device |= is_of_a_device(trouble);
 		moves |= claimed(mem, i, FM_MEM_MOVABLE);
 	}
 	return device && !moves;
@@ -66,8 +73,7 @@ static void add_row(struct fm_bridge_away *a, const struct memory *mem, unsigned
 		a->pinned = fm_add_sat(a->pinned, fm_mem_pinned(k) ? bytes : 0);
 	}
 	a->wished = fm_add_sat(a->wished, claimed(mem, row, FM_MEM_PIN_WISH));
-	if (!trouble || trouble >= FM_MEM_TROUBLES ||
-		(trouble == FM_MEM_REFUSED && !is_refused(mem)))
+	if (!trouble || trouble >= FM_MEM_TROUBLES || (is_of_a_device(trouble) && !is_refused(mem)))
 		return;
 	/* What keeps memory that can be moved says more than that other memory cannot. */
 	if (!a->trouble || (a->trouble >= FM_MEM_REFUSED && trouble < FM_MEM_REFUSED))

@@ -137,7 +137,7 @@ def a_part_of_a_device(stack):
 
 
 def few_addresses(stack):
-    """A limit of addresses leaves none to reserve: the program has the driver's memory."""
+    """A limit of addresses leaves none to reserve: the program has the driver's memory, and it is said what helps."""
     if SANITIZE:
         raise Skip("a sanitizer needs all addresses")
     fermata = world(stack)
@@ -147,6 +147,10 @@ def few_addresses(stack):
     p.do("alloc 5", "fill 1", "check 1")
     fermata.knows(p.pid)
     check(not memory(fermata, p)["movable_bytes"], memory(fermata, p))
+    r = fermata.cli("suspend", "--out", str(p.pid), check_status=False)
+    for said in (r.stderr, fermata.cli("why", str(p.pid)).stdout):
+        check("too few addresses" in said and "ulimit -v unlimited" in said and "doctor" not in said, said)
+    check(r.returncode == 1, "it was put out")
     p.do("alloc 7", "fill 2", "check 2")
     p.ends()
 

@@ -308,6 +308,18 @@ static void what_is_not_managed_is_refused(void **state)
 	atomic_store(&l->device[0].trouble, FM_MEM_REFUSED_RANKS);
 	assert_int_equal(out(w, &w->z), -EOPNOTSUPP);
 	assert_int_equal(atomic_load(&l->device[0].wish), FM_MEM_STAY);
+	/* What one device cannot, or has no addresses for, keeps nothing of another. */
+	for (unsigned i = 0; i < 2; i++) {
+		atomic_store(&l->device[0].trouble,
+			(uint32_t)(i ? FM_MEM_REFUSED_ADDRESSES : FM_MEM_REFUSED));
+		fm_bridge_group_away(group_of(&w->z, 0), &a);
+		assert_true(a.trouble == FM_MEM_FINE && a.processes == 1);
+		atomic_store(&l->device[0].kind[FM_MEM_MOVABLE], 0);
+		fm_bridge_group_away(group_of(&w->z, 0), &a);
+		assert_true(a.trouble == (i ? FM_MEM_REFUSED_ADDRESSES : FM_MEM_REFUSED));
+		assert_int_equal(out(w, &w->z), -EOPNOTSUPP);
+		atomic_store(&l->device[0].kind[FM_MEM_MOVABLE], 100);
+	}
 	/* What is no reason that is known is none. */
 	atomic_store(&l->device[0].trouble, 12345);
 	fm_bridge_group_away(group_of(&w->z, 0), &a);

@@ -214,11 +214,13 @@ static FM_COLD void refuse(_Atomic bool *of, int row, enum fm_mem_trouble why)
 	note_trouble(row, why);
 }
 
-/* Why a device has no arena. */
-static FM_COLD enum fm_mem_trouble why_none(const struct fm_cu_driver *cu, CUdevice dev)
+/* Why a device has no arena: what it is able to do, or the error of making one. */
+static FM_COLD enum fm_mem_trouble why_none(enum fm_cu_memory_able able, int rc)
 {
-	return fm_cu_memory_able(cu, dev) == FM_CU_MEMORY_SHARED ? FM_MEM_REFUSED_MPS
-								 : FM_MEM_REFUSED;
+	if (able == FM_CU_MEMORY_SHARED)
+		return FM_MEM_REFUSED_MPS;
+	return able == FM_CU_MEMORY_ABLE && rc == -ENOMEM ? FM_MEM_REFUSED_ADDRESSES
+							  : FM_MEM_REFUSED;
 }
 
 /* Does unchanged memory stay on the host? */
@@ -243,12 +245,16 @@ static void make_arena(struct fm_cuda_managed *m, const struct fm_cuda_mem_at *a
 	const struct fm_cu_driver *cu = fm_cuda_driver();
 	const struct fm_cu_arena_use use = {claim, unclaim, m, fm_cu_memory_host_most(), kept,
 		recount, unkept, host_take, host_may, node_of(cu, at->dev)};
+	enum fm_cu_memory_able able = fm_cu_memory_able(cu, at->dev);
 	struct fm_cu_arena *a = NULL;
+	int rc = 0;
 
 	m->dev = at->dev;
 	m->row = at->row;
-	if (fm_cu_memory_able(cu, at->dev) || fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use)) {
-		refuse(&m->refused, at->row, why_none(cu, at->dev));
+	if (able == FM_CU_MEMORY_ABLE)
+		rc = fm_cu_arena_create(&a, cu, at->ctx, at->dev, &use);
+	if (!a) {
+		refuse(&m->refused, at->row, why_none(able, rc));
 		return;
 	}
 	atomic_store(&m->arena, a);
