@@ -23,6 +23,10 @@
  *   free N       block N; free -1: twice the first, and in its middle: both must be refused
  *   odd 0        sizes that cannot be, and ends of blocks that are none, must be refused as the
  *                driver does, and change nothing; the first block ends in another context
+ *   oddmaps 0    sizes and addresses that cannot be, for memory that the program maps, and handles
+ *                that are none. Each is answered by a line, "answer WHAT: ERROR"
+ *   oddpools 0   the same for memory in the order of streams, and of pools
+ *   oddnames 0   the same for the older handles; oddadvice N: advice about block N, and prefetches
  *   fill SEED    all blocks, by copies and kernels
  *   check SEED   all blocks hold that
  *   ask 0        what the driver says of the blocks must be what it says of its own memory
@@ -38,6 +42,7 @@
  *   take MIB     one more block: the one in the file, of another process. Answers "refused"
  *   drop N       block N, which is such a one, is closed
  *   own 0        a process cannot open its own
+ *   deaf 0       the program closes the sockets that it has not opened
  *   table 0      asks for a table of the driver's that nobody knows
  *   spin N       N short kernels
  *   nodes BYTE   a graph that fills the first block, and is launched
@@ -75,6 +80,9 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #define BLOCKS 64
 #define MIB    ((size_t)1 << 20)
@@ -482,6 +490,131 @@ static void do_odd(struct job *j, int n)
 	mine.size[0] = mine.size[mine.n];
 }
 
+static void answer(const char *what, fm_cu_result rc)
+{
+	printf("answer %s: %d\n", what, rc);
+}
+
+static const struct cu_access here = {{CU_LOCATION_DEVICE, 0}, CU_ACCESS_BOTH};
+
+/* One of two pieces is mapped at `at`. */
+static void odd_mappings(CUdeviceptr at, cu_chunk h)
+{
+	answer("at an odd address", cu.cuMemMap(at + 4096, PIECE, 0, h, 0));
+	answer("behind the addresses", cu.cuMemMap(at + 2 * PIECE, PIECE, 0, h, 0));
+	answer("half of them behind", cu.cuMemMap(at + PIECE + 2 * MIB, PIECE, 0, h, 0));
+	answer("nothing", cu.cuMemMap(at + PIECE, 0, 0, h, 0));
+	answer("more than there is", cu.cuMemMap(at + PIECE, PIECE + 2 * MIB, 0, h, 0));
+	answer("without end", cu.cuMemMap(at + PIECE, (size_t)1 << 63, 0, h, 0));
+	answer("from 2^63 on", cu.cuMemMap(at + PIECE, PIECE, (size_t)1 << 63, h, 0));
+	answer("where something is", cu.cuMemMap(at, PIECE, 0, h, 0));
+	answer("access without end", cu.cuMemSetAccess(at, (size_t)1 << 63, &here, 1));
+	answer("access to nothing", cu.cuMemSetAccess(at, 0, &here, 1));
+	answer("access beyond it", cu.cuMemSetAccess(at, 2 * PIECE, &here, 1));
+	answer("a half is unmapped", cu.cuMemUnmap(at, PIECE / 2));
+	answer("its middle is unmapped", cu.cuMemUnmap(at + 2 * MIB, 2 * MIB));
+	answer("nothing is unmapped", cu.cuMemUnmap(at, 0));
+	answer("2^63 are unmapped", cu.cuMemUnmap(at, (size_t)1 << 63));
+	answer("freed as a block", cu.cuMemFree_v2(at));
+}
+
+static void do_oddmaps(struct job *j, int n)
+{
+	const size_t sizes[] = {0, 4096, (size_t)1 << 63, SIZE_MAX, 0 - 2 * MIB};
+	struct cu_chunk_prop prop = {
+		CU_CHUNK_PINNED, 0, {CU_LOCATION_DEVICE, 0}, NULL, 0, 0, 0, {0}};
+	CUdeviceptr at;
+	cu_chunk h, none;
+	int fd;
+
+	(void)j, (void)n;
+	for (unsigned i = 0; i < FM_ARRAY_LEN(sizes); i++) {
+		answer("so many addresses", cu.cuMemAddressReserve(&at, sizes[i], 0, 0, 0));
+		answer("so much memory", cu.cuMemCreate(&h, sizes[i], &prop, 0));
+	}
+	answer("no place", cu.cuMemCreate(NULL, PIECE, &prop, 0));
+	answer("of no kind", cu.cuMemCreate(&h, PIECE, NULL, 0));
+	prop.location.id = 99;
+	answer("on no device", cu.cuMemCreate(&h, PIECE, &prop, 0));
+	prop.location.id = 0;
+	CU(cuMemAddressReserve(&at, 2 * PIECE, 0, 0, 0));
+	CU(cuMemCreate(&h, PIECE, &prop, 0));
+	CU(cuMemMap(at, PIECE, 0, h, 0));
+	CU(cuMemSetAccess(at, PIECE, &here, 1));
+	odd_mappings(at, h);
+	answer("not made to be passed on",
+		cu.cuMemExportToShareableHandle(&fd, h, CU_HANDLE_FD, 0));
+	CU(cuMemRelease(h)); /* its mapping keeps it */
+	CU(cuMemsetD8_v2(at, 7, PIECE));
+	CU(cuCtxSynchronize());
+	CU(cuMemUnmap(at, PIECE));
+	answer("released twice", cu.cuMemRelease(h));
+	answer("mapped when it is gone", cu.cuMemMap(at, PIECE, 0, h, 0));
+	answer("unmapped twice", cu.cuMemUnmap(at, PIECE));
+	answer("passed on when it is gone",
+		cu.cuMemExportToShareableHandle(&fd, h, CU_HANDLE_FD, 0));
+	answer("nobody's", cu.cuMemImportFromShareableHandle(&none, (void *)-1, CU_HANDLE_FD));
+	answer("of no memory", cu.cuMemImportFromShareableHandle(&none, NULL, CU_HANDLE_FD));
+	answer("half of the addresses", cu.cuMemAddressFree(at, PIECE));
+	CU(cuMemAddressFree(at, 2 * PIECE));
+	answer("addresses that are gone", cu.cuMemAddressFree(at, 2 * PIECE));
+}
+
+static void do_oddpools(struct job *j, int n)
+{
+	const size_t sizes[] = {0, (size_t)1 << 63, SIZE_MAX};
+	CUmemoryPool pool;
+	CUdeviceptr at = 0;
+
+	(void)n;
+	CU(cuDeviceGetDefaultMemPool(&pool, j->c.dev));
+	for (unsigned i = 0; i < FM_ARRAY_LEN(sizes); i++) {
+		answer("so much", cu.cuMemAllocAsync(&at, sizes[i], j->s));
+		answer("so much of it", cu.cuMemAllocFromPoolAsync(&at, sizes[i], pool, j->s));
+		answer("but so much", cu.cuMemPoolTrimTo(pool, sizes[i]));
+	}
+	answer("no place", cu.cuMemAllocAsync(NULL, 4096, j->s));
+	answer("of no pool", cu.cuMemAllocFromPoolAsync(&at, 4096, NULL, j->s));
+	answer("none gives back", cu.cuMemPoolTrimTo(NULL, 0));
+	CU(cuMemAllocAsync(&at, PIECE, j->s));
+	answer("its middle", cu.cuMemFreeAsync(at + 2 * MIB, j->s));
+	answer("its end", cu.cuMemFreeAsync(at + PIECE, j->s));
+	answer("nobody's", cu.cuMemFreeAsync(77, j->s));
+	CU(cuMemFreeAsync(at, j->s));
+	answer("twice", cu.cuMemFreeAsync(at, j->s));
+	answer("and at once", cu.cuMemFree_v2(at));
+	CU(cuStreamSynchronize(j->s));
+	answer("and later", cu.cuMemFreeAsync(at, j->s));
+}
+
+static void do_oddnames(struct job *j, int n)
+{
+	struct cu_ipc handle;
+	CUdeviceptr at;
+
+	(void)j, (void)n;
+	answer("of nobody's memory", cu.cuIpcGetMemHandle(&handle, 77));
+	answer("of none", cu.cuIpcGetMemHandle(&handle, 0));
+	memset(&handle, 0xff, sizeof(handle));
+	answer("no handle", cu.cuIpcOpenMemHandle_v2(&at, handle, 1));
+	answer("never opened", cu.cuIpcCloseMemHandle(mine.at[0]));
+	answer("nobody's", cu.cuIpcCloseMemHandle(77));
+}
+
+static void do_oddadvice(struct job *j, int n)
+{
+	const struct cu_location there = {CU_LOCATION_DEVICE, j->c.dev};
+
+	answer("advice", cu.cuMemAdvise(mine.at[n], mine.size[n], 3, j->c.dev));
+	answer("by location", cu.cuMemAdvise_v2(mine.at[n], mine.size[n], 3, there));
+	answer("prefetched", cu.cuMemPrefetchAsync(mine.at[n], mine.size[n], j->c.dev, j->s));
+	answer("so, too", cu.cuMemPrefetchAsync_v2(mine.at[n], mine.size[n], there, 0, j->s));
+	answer("to the host", cu.cuMemPrefetchAsync(mine.at[n], mine.size[n], -1, j->s));
+	answer("nothing", cu.cuMemAdvise(mine.at[n], 0, 3, j->c.dev));
+	answer("2^63", cu.cuMemPrefetchAsync(mine.at[n], (size_t)1 << 63, j->c.dev, j->s));
+	CU(cuStreamSynchronize(j->s));
+}
+
 static size_t next(const struct job *j, size_t at, size_t size)
 {
 	(void)j;
@@ -734,6 +867,26 @@ static void do_own(struct job *j, int n)
 	(void)j, (void)n;
 	if (!open_handle(&at))
 		die("a process has opened its own memory");
+}
+
+/* As programs that become daemons close what they do not know. */
+static void do_deaf(struct job *j, int n)
+{
+	struct sockaddr_un a;
+	int closed = 0;
+
+	(void)j, (void)n;
+	for (int fd = 3; fd < 1024; fd++) {
+		socklen_t size = sizeof(a);
+
+		if (getsockname(fd, (struct sockaddr *)&a, &size) || a.sun_family != AF_UNIX ||
+			strncmp(a.sun_path + 1, "fermata-ipc-", 12) != 0)
+			continue;
+		close(fd);
+		closed++;
+	}
+	if (!closed)
+		die("nobody listens");
 }
 
 /* One that nobody knows, one that cuBLAS asks for, one that the driver does not have. */
@@ -1260,6 +1413,11 @@ int main(int argc, char **argv)
 		{"take", do_take},
 		{"drop", do_drop},
 		{"own", do_own},
+		{"deaf", do_deaf},
+		{"oddmaps", do_oddmaps},
+		{"oddpools", do_oddpools},
+		{"oddnames", do_oddnames},
+		{"oddadvice", do_oddadvice},
 		{"table", do_table},
 		{"newer", do_newer},
 		{"spin", do_spin},

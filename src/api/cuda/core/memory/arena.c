@@ -275,17 +275,22 @@ static bool paged_find(const struct fm_cu_arena *a, const struct fm_cu_paged *b,
 	return true;
 }
 
+bool fm_cu_block_find(const struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *block)
+{
+	uintptr_t it = entry_of(a, p);
+
+	return it & 1 ? fm_cu_small_find(a, (struct fm_cu_small *)(it - 1), p, block)
+		      : paged_find(a, (struct fm_cu_paged *)it, p, block);
+}
+
 bool fm_cu_arena_find(struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *block)
 {
-	uintptr_t it;
 	bool found;
 
 	if (p - a->base >= a->size)
 		return false;
 	pthread_mutex_lock(&a->lock);
-	it = entry_of(a, p);
-	found = it & 1 ? fm_cu_small_find(a, (struct fm_cu_small *)(it - 1), p, block)
-		       : paged_find(a, (struct fm_cu_paged *)it, p, block);
+	found = fm_cu_block_find(a, p, block);
 	pthread_mutex_unlock(&a->lock);
 	return found;
 }
@@ -317,13 +322,12 @@ static int pin(struct fm_cu_arena *a, CUdeviceptr at, size_t size, unsigned reas
 int fm_cu_arena_pin(struct fm_cu_arena *a, CUdeviceptr p, unsigned reason, uint64_t *bytes)
 {
 	struct fm_cu_block b;
-	int rc;
+	int rc = -ENOENT;
 
 	*bytes = 0;
-	if (!fm_cu_arena_find(a, p, &b))
-		return -ENOENT;
 	pthread_mutex_lock(&a->lock);
-	rc = pin(a, b.at, b.size, reason, bytes);
+	if (fm_cu_block_find(a, p, &b))
+		rc = pin(a, b.at, b.size, reason, bytes);
 	pthread_mutex_unlock(&a->lock);
 	return rc;
 }

@@ -74,6 +74,9 @@ struct fm_cu_arena {
 /* Ids of blocks: the driver's own are small numbers. */
 uint64_t fm_cu_block_ids(unsigned n);
 
+/* With the lock. The block around an address; what is said of it holds until the lock is free. */
+bool fm_cu_block_find(const struct fm_cu_arena *a, CUdeviceptr p, struct fm_cu_block *block);
+
 /* When any of these pages of a chunk was last named: those that the program does not use are not
  * among them. */
 uint32_t fm_cu_want_named(const struct fm_cu_arena *a, const struct fm_cu_chunk *c, uint64_t pages);

@@ -118,14 +118,16 @@ int fm_cu_chunk_unmap(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool keep)
 		return -EIO;
 	if (!c->made)
 		return 0;
-	/* What was pinned for itself may be another's, too. */
-	if (!keep || c->of || c->borrowed || c->stays != a->stays || !fm_cu_spare_keep(a, c)) {
+	/* What another process may have serves no other block; nor does what was pinned for itself,
+	 * which is counted as something else. */
+	if (!keep || c->of || c->borrowed || c->passed_on || c->stays != a->stays ||
+		!fm_cu_spare_keep(a, c)) {
 		if (a->cu->mem_release(c->handle))
 			return -EIO;
 	}
 	if (c->borrowed)
 		fm_cu_host_unlend(&a->host, fm_cu_chunk_size(c));
-	c->made = c->borrowed = false;
+	c->made = c->borrowed = c->passed_on = false;
 	return 0;
 }
 

@@ -40,6 +40,7 @@ struct fm_cu_chunk {
 	struct fm_cu_vmm *of;        /* it is the program's to map (vmm.h); else NULL */
 	struct fm_cu_alias *aliases; /* where it is mapped, too */
 
+	bool passed_on;  /* another process may have what is made */
 	bool slab;       /* dealt out by pages; else it belongs to one allocation */
 	bool away;       /* the content is on the host; what is mapped, if anything, is not it */
 	bool lost;       /* nowhere, and never comes in (lost.h) */

@@ -52,6 +52,7 @@ static int share(struct fm_cu_arena *a, const struct fm_cu_block *b, struct fm_c
 		shared->part[shared->n].size = fm_cu_chunk_size(c);
 		if (a->cu->mem_export(&shared->part[shared->n].fd, c->handle, FM_CU_MEMORY_FD, 0))
 			break;
+		c->passed_on = true;
 	}
 	if (shared->n == n)
 		return 0;
@@ -76,14 +77,13 @@ int fm_cu_arena_share(
 	struct fm_cu_arena *a, CUdeviceptr at, uint64_t id, struct fm_cu_shared *shared)
 {
 	struct fm_cu_block b;
-	int rc;
+	int rc = -ENOENT;
 
 	if (!a->handle_types)
 		return -EIO;
-	if (!fm_cu_arena_find(a, at, &b) || b.at != at || b.id != id)
-		return -ENOENT;
 	pthread_mutex_lock(&a->lock);
-	rc = share(a, &b, shared);
+	if (fm_cu_block_find(a, at, &b) && b.at == at && b.id == id)
+		rc = share(a, &b, shared);
 	pthread_mutex_unlock(&a->lock);
 	return rc;
 }

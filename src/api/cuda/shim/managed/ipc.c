@@ -29,9 +29,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define MAGIC   UINT64_C(0x316370692d6d66) /* "fm-ipc1" */
-#define PATIENT 5                          /* seconds that an owner may take to answer */
-#define SHORT   1                          /* and that who asks may take */
+#define MAGIC UINT64_C(0x316370692d6d66) /* "fm-ipc1" */
+/* An owner may take so long for all of its answer, and who asks for its question. */
+#define PATIENT (5 * FM_S)
+#define SHORT   (1 * FM_S)
 
 #define ANOTHER_PROCESSES 201 /* CUDA_ERROR_INVALID_CONTEXT: of one's own memory */
 
@@ -90,12 +91,13 @@ static bool is_same_user(int sock)
 	return !getsockopt(sock, SOL_SOCKET, SO_PEERCRED, &peer, &size) && peer.uid == geteuid();
 }
 
-static void be_patient(int sock, int seconds)
+static void wait_at_most(int sock, int what, uint64_t ns)
 {
-	const struct timeval t = {.tv_sec = seconds};
+	uint64_t us = FM_MAX(ns / FM_US, (uint64_t)1); /* 0 would be without end */
+	const struct timeval t = {
+		.tv_sec = (time_t)(us / 1000000), .tv_usec = (suseconds_t)(us % 1000000)};
 
-	setsockopt(sock, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t));
-	setsockopt(sock, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t));
+	setsockopt(sock, SOL_SOCKET, what, &t, sizeof(t));
 }
 
 /* One message, with a descriptor unless fd is -1. */
@@ -122,8 +124,8 @@ static bool say(int sock, const void *what, size_t size, int fd)
 	return sendmsg(sock, &m, MSG_NOSIGNAL) == (ssize_t)size;
 }
 
-/* One message of just that size; *fd: its descriptor, or -1. */
-static bool hear(int sock, void *what, size_t size, int *fd)
+/* One message of just that size, in time; *fd: its descriptor, or -1. */
+static bool hear(int sock, void *what, size_t size, int *fd, uint64_t until)
 {
 	struct iovec io = {.iov_base = what, .iov_len = size};
 	union {
@@ -135,13 +137,15 @@ static bool hear(int sock, void *what, size_t size, int *fd)
 		.msg_iovlen = 1,
 		.msg_control = more.bytes,
 		.msg_controllen = CMSG_LEN(sizeof(int))};
-	uint64_t until = fm_now() + PATIENT * FM_S; /* signals begin the wait anew */
-	ssize_t n;
+	ssize_t n = -1;
+	uint64_t now;
 
 	*fd = -1;
-	do {
+	errno = EINTR; /* signals begin the wait anew */
+	while (n < 0 && errno == EINTR && (now = fm_now()) < until) {
+		wait_at_most(sock, SO_RCVTIMEO, until - now);
 		n = recvmsg(sock, &m, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR && fm_now() < until);
+	}
 	for (struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
 			c->cmsg_len == CMSG_LEN(sizeof(int)))
@@ -179,8 +183,8 @@ static void answer(int sock)
 	bool goes_on;
 	int fd;
 
-	be_patient(sock, SHORT);
-	if (!is_same_user(sock) || !hear(sock, &t, sizeof(t), &fd))
+	wait_at_most(sock, SO_SNDTIMEO, SHORT);
+	if (!is_same_user(sock) || !hear(sock, &t, sizeof(t), &fd, fm_now() + SHORT))
 		return;
 	if (fd >= 0)
 		close(fd);
@@ -206,7 +210,8 @@ static void *answers(void *listener)
 		sock = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 		if (sock < 0 && (errno == EINTR || errno == ECONNABORTED))
 			continue;
-		if (sock < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM)) {
+		if (sock < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM ||
+					errno == ENOBUFS)) {
 			usleep(100000);
 			continue;
 		}
@@ -236,7 +241,7 @@ static bool start_thread(int fd)
 	return !rc;
 }
 
-/* Lock held. */
+/* Lock held. A program may have closed what it does not know: then there is another. */
 static bool is_listening(void)
 {
 	struct sockaddr_un a;
@@ -244,7 +249,7 @@ static bool is_listening(void)
 	uint64_t name;
 	int fd;
 
-	if (owner.socket)
+	if (owner.socket && is_still_ours(owner.fd))
 		return true;
 	if (syscall(SYS_getrandom, &name, sizeof(name), 0) != sizeof(name) || !name)
 		return false;
@@ -272,8 +277,12 @@ static struct given *give(struct fm_cuda_managed *m, const struct fm_cu_block *b
 
 	while (g && g->id != b->id)
 		g = g->next;
-	if (g || !is_listening())
+	if (!is_listening())
+		return NULL;
+	if (g) {
+		g->token.socket = owner.socket;
 		return g;
+	}
 	g = calloc(1, sizeof(*g));
 	if (!g)
 		return NULL;
@@ -396,10 +405,23 @@ void fm_cuda_ipc_fork_child(void)
 	atomic_store(&user.any, false);
 }
 
+/* No descriptor comes with it. */
+static bool hear_answer(int sock, struct answer *a, uint64_t until)
+{
+	int fd;
+
+	if (!hear(sock, a, sizeof(*a), &fd, until))
+		return false;
+	if (fd >= 0)
+		close(fd);
+	return fd < 0;
+}
+
 /* Descriptors of the memory; nothing that the owner says is believed without a look. */
 static bool ask(const struct token *t, struct fm_cu_shared *s)
 {
-	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), none;
+	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	uint64_t until = fm_now() + PATIENT;
 	struct answer a = {.n = 0};
 	struct sockaddr_un to;
 	bool ok;
@@ -407,16 +429,16 @@ static bool ask(const struct token *t, struct fm_cu_shared *s)
 	s->n = 0;
 	if (sock < 0)
 		return false;
-	be_patient(sock, PATIENT);
+	wait_at_most(sock, SO_SNDTIMEO, PATIENT);
 	ok = !connect(sock, (struct sockaddr *)&to, address_of(t->socket, &to)) &&
-	     is_same_user(sock) && say(sock, t, sizeof(*t), -1) &&
-	     hear(sock, &a, sizeof(a), &none) && a.n && a.n <= FM_CU_SHARED_MOST;
+	     is_same_user(sock) && say(sock, t, sizeof(*t), -1) && hear_answer(sock, &a, until) &&
+	     a.size == t->size && a.n && a.n <= FM_CU_SHARED_MOST;
 	s->size = a.size;
 	s->offset = a.offset;
 	for (unsigned i = 0; ok && i < a.n; i++) {
 		uint64_t size = 0;
 
-		ok = hear(sock, &size, sizeof(size), &s->part[i].fd) && s->part[i].fd >= 0;
+		ok = hear(sock, &size, sizeof(size), &s->part[i].fd, until) && s->part[i].fd >= 0;
 		s->n += ok;
 		s->part[i].size = size;
 		ok = ok && size && size <= (uint64_t)128 << 20 && size % FM_CUDA_MEM_GRANULE == 0;
