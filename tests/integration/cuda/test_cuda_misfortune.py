@@ -28,6 +28,52 @@ def odd_sizes_and_ends(stack):
         p.ends()
 
 
+ODD = ("oddmaps 0", "oddpools 0", "oddnames 0", "oddadvice 0", "oddadvice 1", "oddadvice 2")
+HAS = ("alloc 5", "pool 4", "unified 4", "fill 1")
+
+
+def answers(lines):
+    return [line for line in lines if line and line.startswith("answer ")]
+
+
+def odd_calls(stack):
+    """What cannot be is refused with the driver's own errors, before memory was out and behind that; nothing else changes."""
+    native = subprocess.run([program("cuda_managed")], input="\n".join(HAS + ODD + ("check 1", "")), text=True,
+                            env=world(stack, start=False).env, capture_output=True, check=False)
+    check(native.returncode == 0 and len(answers(native.stdout.splitlines())) > 60, f"natively: {native.stderr}")
+    for option in (None, "--memory"):
+        fermata = world(stack)
+        p = start(fermata, memory=option)
+        p.do(*HAS)
+        for n in range(2 if option else 1):
+            mark = p.mark()
+            p.do(*ODD, "check 1")
+            check(answers(p.lines[mark:]) == answers(native.stdout.splitlines()), f"{option}: {answers(p.lines[mark:])}")
+            if option and not n:
+                out(fermata, p)
+                back(fermata, p)
+        p.ends()
+
+
+def advised_while_it_is_out(stack):
+    """Advice and prefetches are for unified memory; that of a program that is out is no other than when it is in."""
+    fermata = world(stack)
+    p = start(fermata)
+    p.do(*HAS, "oddadvice 0", "oddadvice 2")
+    first = answers(p.lines)
+    check(len(first) > 12 and first[0] == "answer advice: 1" and "answer advice: 0" in first, first)
+    out(fermata, p)
+    check(memory(fermata, p)["host_bytes"] >= 5 * MIB, memory(fermata, p))
+    mark = p.mark()
+    p.tell("oddadvice 0")
+    p.tell("oddadvice 2")
+    p.tell("check 1")
+    back(fermata, p)
+    p.line("check", after=mark)
+    check(answers(p.lines[mark:]) == first, f"{answers(p.lines[mark:])}")
+    p.ends()
+
+
 def behind_a_gate(stack, call):
     fermata = world(stack, FAKE_CUDA_LOCK=1, FAKE_CUDA_NARROW=1, FAKE_CUDA_FIRST="wait")
     p = start(fermata)
@@ -155,5 +201,5 @@ def few_addresses(stack):
     p.ends()
 
 
-main(odd_sizes_and_ends, a_first_launch_behind_a_gate, a_larger_stack_behind_a_gate, freed_while_it_moves, stopped_while_it_moves,
+main(odd_sizes_and_ends, odd_calls, advised_while_it_is_out, a_first_launch_behind_a_gate, a_larger_stack_behind_a_gate, freed_while_it_moves, stopped_while_it_moves,
      *seldom_sanitized(a_kernel_that_does_not_end), where_memory_is_not_managed, a_part_of_a_device, few_addresses)

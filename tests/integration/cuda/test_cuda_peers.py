@@ -50,6 +50,23 @@ def opened_before_and_behind(stack):
     p.ends()
 
 
+def opened_while_out(stack):
+    """Access that is given while the memory is on the host holds when it is back; also for a pool."""
+    for how, opens in (("alloc 4", "enable 0"), ("pool 4", "poolaccess 0")):
+        fermata, p = start(stack, how, "alloc 5", "fill 1")
+        fermata.cli("suspend", "--out", "--wait", str(p.pid))
+        check(sum(m["host_bytes"] for m in fermata.group(p.pid)["memory"]) >= 9 * MIB, fermata.group(p.pid)["memory"])
+        mark = p.mark()
+        p.tell(opens)
+        p.tell("reach 0")
+        fermata.cli("resume", "--wait", str(p.pid))
+        p.line("reach", after=mark)
+        p.do("check 1")
+        out_and_in(fermata, p)
+        p.do("reach 0", "check 1")
+        p.ends()
+
+
 def a_pool_that_is_opened_first(stack):
     """Before anything was taken of it, and before there is any managed memory."""
     fermata, p = start(stack, "poolaccess 0", "pool 4", "fill 1", "reach 0")
@@ -67,4 +84,4 @@ def not_opened(stack):
     check(p.wait() != 0, "the other device reached it")
 
 
-main(opened_before_and_behind, a_pool_that_is_opened_first, not_opened)
+main(opened_before_and_behind, opened_while_out, a_pool_that_is_opened_first, not_opened)
