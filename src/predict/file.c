@@ -290,6 +290,14 @@ out:
 		memcpy(m->span, span, m->n * sizeof(*m->span));
 }
 
+/* As many as there are, without the room that was for more: there may be many such lists. */
+static void *fitted(void *of, unsigned n, unsigned room, size_t each)
+{
+	void *less = n && n < room ? realloc(of, n * each) : NULL;
+
+	return less ? less : of;
+}
+
 /* Room for one more, as they are read: a file may have many pointers, each with few. */
 static bool has_room(struct fm_template *t, unsigned *room)
 {
@@ -324,6 +332,7 @@ static void memos(struct reader *r, struct fm_template *t)
 			bad(r, "keys do not rise");
 	} while (comes(r, ","));
 	want(r, "]");
+	t->memo = fitted(t->memo, t->n, room, sizeof(*t->memo));
 }
 
 static void form(struct reader *r, struct fm_template *t)
@@ -387,6 +396,7 @@ static void pointers(struct reader *r, struct fm_kernel_templates *k)
 		k->n++;
 	} while (comes(r, ","));
 	want(r, "]}\n");
+	k->pointer = fitted(k->pointer, k->n, room, sizeof(*k->pointer));
 }
 
 /* --- kernels --- */
@@ -464,6 +474,7 @@ static void kernels(struct reader *r, struct fm_templates *t, unsigned n)
 	}
 	if (!r->rc && r->at != r->end)
 		bad(r, "there is more than the first line says");
+	t->kernel = fitted(t->kernel, t->n, room, sizeof(*t->kernel));
 }
 
 int fm_templates_parse(struct fm_templates *t, const char *image, const char *name,

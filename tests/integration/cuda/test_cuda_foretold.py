@@ -240,6 +240,95 @@ def products_that_overflow(stack):
     p.ends()
 
 
+def strided(first, size, step, count):
+    return f'{{"at":0,"form":"strided","from":{first},"bytes":{size},"step":{step},"count":{count}}}'
+
+
+def product(num, *of, den=1, plus=0):
+    return f'{{"num":{num},"den":{den},"of":[{",".join(chr(34) + o + chr(34) for o in of)}],"plus":{plus}}}'
+
+
+def linear(first, size):
+    return f'{{"at":0,"form":"linear","from":{first},"bytes":{size}}}'
+
+
+def memos(n):
+    return ",".join(f'{{"key":"{k + 1:016x}","spans":[[{-k - 1},{1 << 59}]]}}' for k in range(n))
+
+
+MOST = (1 << 63) - 1
+ENEMY = {
+    "a wrong stride": strided(0, 4096, 3 * MIB, 5),
+    "a stride that grows": strided(0, 4096, product(4096, "u32@8", plus=4096), 7),
+    "a stride that leads outside": strided(0, 4096, 1 << 40, 5),
+    "more pieces than there are numbers": strided(0, MIB, 2 * MIB, 1 << 60),
+    "so many that they are one": strided(1 - MIB, 1, 77, 1 << 30),
+    "pieces on top of each other": strided(0, MIB, 0, 5),
+    "a stride back": strided(0, 1, -MIB, 5),
+    "less than no pieces": strided(0, 1, MIB, -1),
+    "less than no bytes": linear(0, -1),
+    "far in front": linear(-(1 << 60), 1),
+    "from there to far behind": linear(-(1 << 60), product(MOST, "grid.x")),
+    "as many bytes as an address says": linear(product(-1, "u64@0"), product(1, "u64@0")),
+    "a product of addresses": linear(product(1, "u64@0", "u64@0", "u64@0"), 1),
+    "a part of next to nothing": linear(product(-MOST, "u32@8", "block.x", den=MOST, plus=-MOST), 1),
+    "launches that never were": f'{{"at":0,"form":"memo","seen":[{memos(64)}]}}',
+}
+REFUSED = {
+    "a box that has no room": '{"at":0,"form":"box"}',
+    "a pointer outside": linear(0, 1).replace('"at":0', '"at":16'),
+    "pointers on top of each other": linear(0, 1) + "," + linear(0, 1).replace('"at":0', '"at":4'),
+    "a factor outside": linear(product(1, "u32@16"), 1),
+    "four factors": linear(product(1, "u32@8", "u32@8", "u32@8", "u32@8"), 1),
+    "a division by 0": linear(product(1, "u32@8", den=0), 1),
+    "numbers that are too large": linear(1 << 61, 1),
+    "65 memos": f'{{"at":0,"form":"memo","seen":[{memos(65)}]}}',
+    "spans that fall": '{"at":0,"form":"memo","seen":[{"key":"0000000000000001","spans":[[5,9],[0,3]]}]}',
+}
+
+
+def templates_of_an_enemy(stack):
+    """Whatever a file says that can be read, results are what they are to be; what cannot be is refused as a whole."""
+    d = templates(stack)
+    path = os.path.join(d, os.listdir(d)[0])
+    text = open(path).read()
+    begin, end = text.index('"pointers":[') + 12, text.rindex("]}")
+    for what, pointers in {**ENEMY, **REFUSED}.items():
+        open(path, "w").write(text[:begin] + pointers + text[end:])
+        fermata, p = world(stack, d, 8)
+        try:
+            p.do("graph 7", "part 0")
+            if what in ENEMY:
+                read_by_agent(fermata, p)
+            else:
+                eventually("it is refused", lambda: known(fermata, p).get("refused"))
+            turn(fermata, p, "part 0", "part 7", "play 0", "graph 4", "play 0")
+            p.do("part 1", "play 0")
+            check(bool(known(fermata, p)["refused"]) == (what in REFUSED), f"{known(fermata, p)}")
+            p.ends()
+        except AssertionError as e:
+            raise AssertionError(f"{what}: {e}") from e
+
+
+def large_files(stack):
+    """One that has as many kernels as there is room for is read; one that is larger is not."""
+    d = templates(stack)
+    path = os.path.join(d, os.listdir(d)[0])
+    head, kernel = open(path).read().splitlines()
+    n = (4 * MIB - 1000) // (len(kernel) + 1)
+    lines = [kernel.replace("in_part", f"b{k:06}") for k in range(n)] + [kernel]
+    for more in (0, 1):
+        open(path, "w").write("\n".join([head.replace('"kernels":1', f'"kernels":{n + 1}'), *lines, ""]) + more * 2000 * " ")
+        fermata, p = world(stack, d, 4)
+        if more:
+            p.do("part 0")
+            eventually("it is not read", lambda: known(fermata, p).get("refused"))
+        else:
+            read_by_agent(fermata, p)
+        p.do("part 1", "part 2")
+        p.ends()
+
+
 def files_that_are_not_read(stack):
     d = templates(stack)
     path = os.path.join(d, os.listdir(d)[0])
@@ -271,4 +360,5 @@ def files_that_are_not_read(stack):
 
 
 if __name__ == "__main__":
-    main(parts_of_a_buffer, bytes_by_allocation_and_by_template, misses_by_time, lies, products_that_overflow, files_that_are_not_read)
+    main(parts_of_a_buffer, bytes_by_allocation_and_by_template, misses_by_time, lies, products_that_overflow, templates_of_an_enemy,
+         large_files, files_that_are_not_read)
