@@ -199,6 +199,8 @@ struct fm_profile_launch {
 typedef int fm_profile_seen(void *arg, const struct fm_profile_launch *l);
 /* 32 hexadecimal digits? */
 bool fm_profile_is_image(const char *image);
+/* One that can be shown, and that a file of templates may have. */
+bool fm_profile_is_name(const char *name, size_t n);
 /* All records of a file, into p if there is one; `seen`, if there is one, is told of each launch,
  * and ends the reading with what is not 0. 0; -ENOMEM; -EIO. */
 int fm_profile_read(struct fm_profile *p, const char *path, fm_profile_seen *seen, void *arg);

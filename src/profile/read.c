@@ -68,6 +68,14 @@ bool fm_profile_is_image(const char *image)
 	       strspn(image, "0123456789abcdef") == FM_PROFILE_IMAGE - 1;
 }
 
+bool fm_profile_is_name(const char *name, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (name[i] <= ' ' || name[i] > '~')
+			return false;
+	return n && n <= FM_PROFILE_NAME;
+}
+
 static bool pointers_make_sense(const struct fm_profile_launch *l)
 {
 	const struct fm_record_span *s = l->span;
@@ -99,7 +107,7 @@ static bool take_apart(struct fm_profile_launch *l, const void *at, size_t bytes
 	const char *p = at;
 
 	if (bytes < need || h->n > FM_PROFILE_POINTERS || h->size > FM_PROFILE_PARAMS ||
-		h->name > FM_PROFILE_NAME || !h->name || h->source >= FM_SOURCES ||
+		h->name > FM_PROFILE_NAME || h->source >= FM_SOURCES ||
 		h->spans > FM_PROFILE_POINTERS * FM_PROFILE_SPANS || !fm_profile_is_image(h->image))
 		return false;
 	need += h->n * sizeof(*l->pointer) + h->spans * sizeof(*l->span) + h->size + h->name;
@@ -110,7 +118,7 @@ static bool take_apart(struct fm_profile_launch *l, const void *at, size_t bytes
 	l->span = (const void *)(p += h->n * sizeof(*l->pointer));
 	l->params = p += h->spans * sizeof(*l->span);
 	l->name = p + h->size;
-	return !memchr(l->name, 0, h->name) && pointers_make_sense(l);
+	return fm_profile_is_name(l->name, h->name) && pointers_make_sense(l);
 }
 
 /* --- sums --- */
@@ -200,6 +208,13 @@ static int add_launch(struct fm_profile *p, const struct fm_profile_launch *l)
 	return 0;
 }
 
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
 static void add_start(struct fm_profile *p, const struct fm_record_start *s)
 {
 	p->processes++;
@@ -208,6 +223,7 @@ static void add_start(struct fm_profile *p, const struct fm_record_start *s)
 		p->sanitizer = s->sanitizer;
 		memcpy(p->why, s->why, sizeof(p->why));
 		p->why[sizeof(p->why) - 1] = 0;
+		make_printable(p->why);
 	}
 }
 
@@ -227,7 +243,8 @@ static void add_end(struct fm_profile *p, const struct fm_record_end *e)
 /* 1: it makes no sense. */
 static int add_timed(struct fm_profile *p, const struct fm_record_timed *r, size_t bytes)
 {
-	if (bytes < sizeof(*r) || bytes - sizeof(*r) < r->name || !fm_timed_makes_sense(r))
+	if (bytes < sizeof(*r) || bytes - sizeof(*r) < r->name || !fm_timed_makes_sense(r) ||
+		!fm_profile_is_name((const char *)(r + 1), r->name))
 		return 1;
 	return p && p->times ? fm_times_add(p->times, r, (const char *)(r + 1)) : 0;
 }

@@ -16,15 +16,25 @@ void fm_times_free(struct fm_times *t)
 	*t = (struct fm_times){0};
 }
 
+static bool is_shown(const char *text, size_t size)
+{
+	size_t n = strnlen(text, size);
+
+	for (size_t i = 0; i < n; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			return false;
+	return n < size;
+}
+
 bool fm_timed_makes_sense(const struct fm_record_timed *r)
 {
 	for (unsigned i = 0; i < 3; i++)
 		if (!r->grid[i] || !r->block[i] || r->block[i] > 1024)
 			return false;
-	return fm_profile_is_image(r->image) && memchr(r->device, 0, sizeof(r->device)) &&
-	       r->name && r->name <= FM_PROFILE_NAME && r->multiprocessors &&
-	       r->multiprocessors <= SMS_MOST && r->on && r->on <= r->multiprocessors && r->ns &&
-	       r->ns < MOST && r->per_multiprocessor <= 1024;
+	return fm_profile_is_image(r->image) && is_shown(r->device, sizeof(r->device)) && r->name &&
+	       r->name <= FM_PROFILE_NAME && r->multiprocessors && r->multiprocessors <= SMS_MOST &&
+	       r->on && r->on <= r->multiprocessors && r->ns && r->ns < MOST &&
+	       r->per_multiprocessor <= 1024;
 }
 
 struct fm_timed *fm_times_find(

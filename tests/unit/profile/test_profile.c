@@ -209,6 +209,9 @@ static void nonsense(void **state)
 	change;         \
 	refuse(&l, sizeof(l))
 	REFUSED(l.head.magic++);
+	REFUSED(l.name[1] = '\n');
+	REFUSED(l.name[2] = '\x1b');
+	REFUSED(l.name[0] = (char)0xc3);
 	REFUSED(l.head.version++);
 	REFUSED(l.head.kind = 9);
 	REFUSED(l.head.bytes += 8);

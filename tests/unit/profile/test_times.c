@@ -121,6 +121,7 @@ static void no_sense(void **state)
 	NO(r.per_multiprocessor = 5000);
 	NO(r.image[3] = 'x');
 	NO(memset(r.device, 'x', sizeof(r.device)));
+	NO(r.device[1] = '\x1b');
 }
 
 /* As an agent writes them; cut short, it is no record. */
@@ -144,9 +145,13 @@ static void from_records(void **state)
 	assert_int_equal(fm_profile_add(&p, one, sizeof(one), NULL, NULL), 0);
 	assert_int_equal(p.broken, 1);
 	one[1].r.name = 3;
-	one[1].head.bytes = sizeof(one->r) - 8;
+	one[1].name[1] = '\x1b';
 	assert_int_equal(fm_profile_add(&p, one, sizeof(one), NULL, NULL), 0);
 	assert_int_equal(p.broken, 2);
+	one[1].name[1] = 'b';
+	one[1].head.bytes = sizeof(one->r) - 8;
+	assert_int_equal(fm_profile_add(&p, one, sizeof(one), NULL, NULL), 0);
+	assert_int_equal(p.broken, 3);
 	assert_int_equal(t.timed->room[0].n, 1);
 	fm_times_free(&t);
 	/* Who wants no times. */

@@ -283,7 +283,7 @@ struct fm_profile_function *fm_profile_function(CUfunction f)
 	k->next = functions;
 	functions = k;
 	k->handle = (uintptr_t)f;
-	k->known = cu && learn(k, cu, f) && strlen(k->name) <= FM_PROFILE_NAME && *k->name &&
+	k->known = cu && learn(k, cu, f) && fm_profile_is_name(k->name, strlen(k->name)) &&
 		   (k->times = times_of(k));
 	k->together = k->known && fm_profile_wish()->times && is_together(k);
 	pthread_mutex_lock(&lock);
