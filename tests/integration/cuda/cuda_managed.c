@@ -19,7 +19,8 @@
  *   pass N       pieces of block N, which is such a one, are passed on
  *   export N     pieces of block N, twice: descriptors that stay open are written to the file
  *                $CUDA_HANDLE; import 0: one more block, of the memory that is named there
- *   trim 0       the device's pool gives back what nobody uses
+ *   trim 0       the device's pool gives back what nobody uses; trimown 0: that of ownpool does,
+ *                and endpool 0: it ends, when nobody uses any of it
  *   free N       block N; free -1: twice the first, and in its middle: both must be refused
  *   odd 0        sizes that cannot be, and ends of blocks that are none, must be refused as the
  *                driver does, and change nothing; the first block ends in another context
@@ -173,6 +174,8 @@ static void do_pool(struct job *j, int mib)
 	CU(cuStreamSynchronize(j->s));
 }
 
+static CUmemoryPool last_pool;
+
 static void from_pool(struct job *j, int mib, int types)
 {
 	const struct cu_pool_prop prop = {.type = CU_CHUNK_PINNED,
@@ -186,6 +189,7 @@ static void from_pool(struct job *j, int mib, int types)
 	CU(cuMemAllocFromPoolAsync(&at, size, pool, j->s));
 	CU(cuStreamSynchronize(j->s));
 	keep(FM_CU_SUCCESS, at, size);
+	last_pool = pool;
 }
 
 static void do_ownpool(struct job *j, int mib)
@@ -417,6 +421,18 @@ static void do_trim(struct job *j, int n)
 	(void)n;
 	CU(cuDeviceGetDefaultMemPool(&pool, j->c.dev));
 	CU(cuMemPoolTrimTo(pool, 0));
+}
+
+static void do_trimown(struct job *j, int n)
+{
+	(void)j, (void)n;
+	CU(cuMemPoolTrimTo(last_pool, 0));
+}
+
+static void do_endpool(struct job *j, int n)
+{
+	(void)j, (void)n;
+	CU(cuMemPoolDestroy(last_pool));
 }
 
 static void do_free(struct job *j, int n)
@@ -1398,6 +1414,8 @@ int main(int argc, char **argv)
 		{"export", do_export},
 		{"import", do_import},
 		{"trim", do_trim},
+		{"trimown", do_trimown},
+		{"endpool", do_endpool},
 		{"free", do_free},
 		{"odd", do_odd},
 		{"fill", do_fill},

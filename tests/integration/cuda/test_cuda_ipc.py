@@ -147,6 +147,21 @@ def descriptors_of_three(stack):
         p.ends()
 
 
+def descriptors_of_its_own(stack):
+    """A process that imports what it has exported has the same memory twice, and what it was first may end."""
+    fermata = world(stack)
+    for how in ("--memory", None):
+        p = start(fermata, memory=how)
+        p.do("vmm 46", "fill 1", "export 0", "import 0", "free 0", "check 1", "alloc 30", "fill 2")
+        check(kinds(fermata, p).get("imported") == 46 * MIB and "shared" not in kinds(fermata, p), kinds(fermata, p))
+        if how:
+            fermata.cli("suspend", "--out", "--wait", str(p.pid))
+            check(fermata.group(p.pid)["memory"][0]["host_bytes"] >= 30 * MIB, fermata.group(p.pid)["memory"])
+            fermata.cli("resume", "--wait", str(p.pid))
+        p.do("check 2", "import 0", "fill 3", "free 0", "free 1")
+        p.ends()
+
+
 def freed_while_another_has_it(stack):
     """What the owner allocates next is not what the other one still has, also where all that it has stays on the device."""
     fermata = world(stack)
@@ -381,6 +396,7 @@ main(
     who_gets_none,
     three_processes,
     descriptors_of_three,
+    descriptors_of_its_own,
     freed_while_another_has_it,
     owners_that_are_not_there,
     passed_on_while_out,

@@ -141,6 +141,27 @@ def stopped_while_it_moves(stack):
     p.ends()
 
 
+def stopped_while_it_comes_in(stack):
+    """Others get what is free, and both go on behind that, also where they have no room together."""
+    fermata = world(stack, capacity="100M", FAKE_CUDA_COPY="0.1:0.1:0.1")
+    other, p = start(fermata), start(fermata)
+    p.do(*["alloc 12"] * 5, "fill 1")
+    out(fermata, p)
+    was = memory(fermata, p)["host_bytes"]
+    fermata.cli("resume", str(p.pid))
+    eventually("some of it is in", lambda: memory(fermata, p)["host_bytes"] < was)
+    p.p.send_signal(signal.SIGSTOP)
+    other.do("alloc 30")
+    p.p.send_signal(signal.SIGCONT)
+    other.do("fill 2", "check 2", "alloc 40", "fill 3")
+    p.do("check 1", "fill 4")
+    other.do("check 3")
+    p.do("check 4")
+    check("no memory" not in other.lines, "it was refused what there was")
+    for each in (p, other):
+        each.ends()
+
+
 def a_kernel_that_does_not_end(stack):
     """Others need its room: `why` says that it did not go out, and for what reason."""
     fermata = world(stack, capacity="100M")
@@ -202,4 +223,4 @@ def few_addresses(stack):
 
 
 main(odd_sizes_and_ends, odd_calls, advised_while_it_is_out, a_first_launch_behind_a_gate, a_larger_stack_behind_a_gate, freed_while_it_moves, stopped_while_it_moves,
-     *seldom_sanitized(a_kernel_that_does_not_end), where_memory_is_not_managed, a_part_of_a_device, few_addresses)
+     stopped_while_it_comes_in,      *seldom_sanitized(a_kernel_that_does_not_end), where_memory_is_not_managed, a_part_of_a_device, few_addresses)

@@ -134,6 +134,27 @@ def trimmed_while_out(stack):
     p.ends()
 
 
+def a_pool_ends_while_out(stack):
+    """What somebody has of it stays, and comes back; the rest of the program goes on."""
+    fermata = world(stack)
+    p = start(fermata)
+    p.do("ownpool 20", "alloc 4", "fill 1")
+    out(fermata, p)
+    check(memory(fermata, p)["host_bytes"] >= 24 * MIB, memory(fermata, p))
+    mark = p.mark()
+    for command in ("trimown 0", "endpool 0", "check 1", "pool 8", "fill 2"):
+        p.tell(command)
+    back(fermata, p)
+    p.line("fill", after=mark)
+    out(fermata, p)
+    back(fermata, p)
+    p.do("check 2", "free 0", "trim 0", "fill 3")
+    out(fermata, p)
+    back(fermata, p)
+    p.do("check 3")
+    p.ends()
+
+
 def freed_blocks_serve_again(stack):
     """Behind a gate that is closed, a loop takes one block. Memory that is out is not asked for."""
     fermata = world(stack)
@@ -173,6 +194,7 @@ main(
     outlives_its_context,
     pools_go_out,
     trimmed_while_out,
+    a_pool_ends_while_out,
     freed_blocks_serve_again,
     calls_that_fail_once,
 )
