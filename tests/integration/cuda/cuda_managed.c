@@ -28,6 +28,7 @@
  *                that are none. Each is answered by a line, "answer WHAT: ERROR"
  *   oddpools 0   the same for memory in the order of streams, and of pools
  *   oddnames 0   the same for the older handles; oddadvice N: advice about block N, and prefetches
+ *   oddlaunch 0  the same for buffers of parameters whose size is not that of the kernel's
  *   fill SEED    all blocks, by copies and kernels
  *   check SEED   all blocks hold that
  *   ask 0        what the driver says of the blocks must be what it says of its own memory
@@ -82,6 +83,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -615,6 +617,40 @@ static void do_oddnames(struct job *j, int n)
 	answer("no handle", cu.cuIpcOpenMemHandle_v2(&at, handle, 1));
 	answer("never opened", cu.cuIpcCloseMemHandle(mine.at[0]));
 	answer("nobody's", cu.cuIpcCloseMemHandle(77));
+}
+
+/* Nothing behind the buffer can be read. */
+static void do_oddlaunch(struct job *j, int n)
+{
+	const size_t sizes[] = {
+		(size_t)1 << 63, SIZE_MAX, (size_t)1 << 30, 40000, 3 * sizeof(uint64_t), 8, 0};
+	char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t *params = (uint64_t *)(page + 4096) - 3;
+	size_t size;
+	void *extra[] = {(void *)1, params, (void *)2, &size, NULL};
+
+	(void)n;
+	if (page == MAP_FAILED || mprotect(page + 4096, 4096, PROT_NONE))
+		die("no page");
+	params[0] = j->x;
+	params[1] = 1000;
+	for (unsigned i = 0; i < FM_ARRAY_LEN(sizes); i++) {
+		size = sizes[i];
+		answer("parameters of another size",
+			cu.cuLaunchKernel(j->c.spin, 1, 1, 1, 1, 1, 1, 0, j->s, NULL, extra));
+	}
+	extra[2] = NULL;
+	answer("of no size", cu.cuLaunchKernel(j->c.spin, 1, 1, 1, 1, 1, 1, 0, j->s, NULL, extra));
+	extra[0] = (void *)9;
+	answer("no such list",
+		cu.cuLaunchKernel(j->c.spin, 1, 1, 1, 1, 1, 1, 0, j->s, NULL, extra));
+	size = 2 * sizeof(uint64_t);
+	memcpy(extra, (void *[]){(void *)1, params, (void *)2, &size}, 4 * sizeof(*extra));
+	answer("of its own", cu.cuLaunchKernel(j->c.spin, 1, 1, 1, 1, 1, 1, 0, j->s, NULL, extra));
+	answer("both", cu.cuLaunchKernel(j->c.spin, 1, 1, 1, 1, 1, 1, 0, j->s,
+			       (void *[]){&params[0], &params[1]}, extra));
+	CU(cuStreamSynchronize(j->s));
+	munmap(page, 8192);
 }
 
 static void do_oddadvice(struct job *j, int n)
@@ -1435,6 +1471,7 @@ int main(int argc, char **argv)
 		{"oddmaps", do_oddmaps},
 		{"oddpools", do_oddpools},
 		{"oddnames", do_oddnames},
+		{"oddlaunch", do_oddlaunch},
 		{"oddadvice", do_oddadvice},
 		{"table", do_table},
 		{"newer", do_newer},

@@ -28,7 +28,7 @@ def odd_sizes_and_ends(stack):
         p.ends()
 
 
-ODD = ("oddmaps 0", "oddpools 0", "oddnames 0", "oddadvice 0", "oddadvice 1", "oddadvice 2")
+ODD = ("oddmaps 0", "oddpools 0", "oddnames 0", "oddlaunch 0", "oddadvice 0", "oddadvice 1", "oddadvice 2")
 HAS = ("alloc 5", "pool 4", "unified 4", "fill 1")
 
 

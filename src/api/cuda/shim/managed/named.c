@@ -144,6 +144,9 @@ FM_HOT const struct fm_shape *fm_cuda_named_shape(CUfunction f)
 	return FM_LIKELY(shape != FM_SHAPE_UNKNOWN) ? shape : NULL;
 }
 
+/* No kernel has more bytes of parameters (CUDA 12.1). The program may say anything, and the driver
+ * refuses what is not the kernel's: a buffer that is said to be larger is not looked at. */
+#define BUFFER_MOST 32764
 const void *fm_cuda_named_buffer(void *const *extra, size_t *bytes)
 {
 	const void *buffer = NULL;
@@ -157,7 +160,7 @@ const void *fm_cuda_named_buffer(void *const *extra, size_t *bytes)
 		else
 			return NULL;
 	}
-	return buffer;
+	return *bytes <= BUFFER_MOST ? buffer : NULL;
 }
 
 static FM_COLD void kernel_by_buffer(void *const *extra)
