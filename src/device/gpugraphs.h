@@ -66,8 +66,9 @@ struct fm_graphs_asked {
 
 enum fm_graphs_park {
 	FM_GRAPHS_GO = 0,
-	FM_GRAPHS_STAND = 1,
+	FM_GRAPHS_STAND = FM_GS_STOP_PARK,
 	FM_GRAPHS_CLOSE = 2, /* for good: what runs is not stopped, as nobody would go on with it */
+	FM_GRAPHS_ASIDE = 3, /* for a call that waits for the device: nobody has stopped the set */
 };
 
 /* In memory of the host, and written by the decider. */

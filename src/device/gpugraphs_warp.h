@@ -21,7 +21,7 @@ static inline void fm_graphs_stop(struct fm_graphs *s, uint32_t task);
 static inline bool fm_graphs_cut(struct fm_graphs *s, uint32_t task);
 
 #define FM_GRAPHS_OF(g)      ((struct fm_graphs *)(g)) /* it is the first member */
-#define FM_GS_PARKED(g)      (FM_GS_NEWS(&(g)->park) || !FM_GRAPHS_OF(g)->opens)
+#define FM_GS_OPENS(g)       (FM_GRAPHS_OF(g)->opens != 0)
 #define FM_GS_OPENED(g, i)   (FM_GRAPHS_OF(g)->opened = (i))
 #define FM_GS_MAY_STOP(g, i) fm_graphs_may_stop(FM_GRAPHS_OF(g), i)
 #define FM_GS_STOPS(g, i)    fm_graphs_stops(FM_GRAPHS_OF(g), i)

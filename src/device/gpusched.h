@@ -78,7 +78,7 @@ static inline uint64_t fm_gates_heard(uint64_t rung, uint64_t waits)
 
 /* A task as it was at the last decision. */
 struct fm_gates_seen {
-	uint64_t released, done, missed, first;
+	uint64_t released, done, missed, missed_stopped, first;
 	uint32_t runs;
 };
 
@@ -107,8 +107,9 @@ enum {
 	FM_GATES_STAY = 256, /* again, after a leave */
 	FM_GATES_RESIDE = 512,
 	FM_GATES_CLOCK = 1024,
-	FM_GATES_NOTE = 2048, /* for traces, from now on */
-	FM_GATES_QUIET = 4096 /* not any more */
+	FM_GATES_NOTE = 2048,  /* for traces, from now on */
+	FM_GATES_QUIET = 4096, /* not any more */
+	FM_GATES_ASIDE = 8192  /* with FM_GATES_PARK, of graphs: it is no stop */
 };
 
 extern const char fm_gates_text[]; /* PTX */

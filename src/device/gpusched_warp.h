@@ -46,7 +46,8 @@ static inline void fm_gates_note_end(struct fm_gates *s, uint32_t task, uint64_t
 		t->accepted - t->done);
 	if (t->stats.missed != seen->missed)
 		fm_gates_note(s, FM_GATES_MISSED, task, now,
-			fm_gs_sub(now, fm_gs_add(seen->first, t->deadline)), 0);
+			fm_gs_sub(now, fm_gs_add(seen->first, t->deadline)),
+			t->stats.missed_stopped != seen->missed_stopped);
 }
 
 /* At most one job of a task is completed in a decision, and it was released before that. */
@@ -71,6 +72,7 @@ static inline void fm_gates_note_task(struct fm_gates *s, uint32_t task, uint64_
 	seen->released = t->stats.released;
 	seen->done = t->stats.done;
 	seen->missed = t->stats.missed;
+	seen->missed_stopped = t->stats.missed_stopped;
 	seen->first = t->release[t->done % FM_GS_BACKLOG];
 	seen->runs = fm_gs_runs(t);
 }

@@ -75,24 +75,6 @@ static bool may_open(void *arg)
 	return fm_gpu_seat_ops.may_run(b->seat);
 }
 
-static void note_stop(struct fm_gpu_set *s, bool stopped, uint64_t now)
-{
-	struct fm_gpu_beside *b = &s->beside;
-
-	if (stopped && !b->stopped_at)
-		b->stopped_at = b->stop_from = now;
-	if (stopped || b->stopped_at)
-		b->stop_to = now;
-	if (!stopped)
-		b->stopped_at = 0;
-}
-
-/* Did the deadline pass while the set was stopped? */
-static bool passed_in_stop(const struct fm_gpu_beside *b, uint64_t deadline)
-{
-	return b->stop_to && deadline >= b->stop_from && deadline <= b->stop_to;
-}
-
 static bool runs(const struct fm_gs_task *t)
 {
 	return t->gate != t->seen_ended;
@@ -112,7 +94,7 @@ static void show_task(struct fm_gpu_set *s, uint32_t task)
 		.released = t->stats.released,
 		.done = t->stats.done,
 		.missed = t->stats.missed,
-		.missed_stopped = s->work[task].seen.missed_stopped,
+		.missed_stopped = t->stats.missed_stopped,
 		.dropped = t->stats.dropped,
 		.response_max = t->stats.response_max,
 		.runs = runs(t),
@@ -131,7 +113,7 @@ static void trace_end(struct fm_gpu_set *s, uint32_t task, uint64_t now)
 		t->stats.released - t->done);
 	if (t->stats.missed != seen->missed)
 		fm_gpu_seat_ops.trace(s->beside.seat, FM_GPU_MISSED, task,
-			fm_sub_sat(now, deadline), passed_in_stop(&s->beside, deadline));
+			fm_sub_sat(now, deadline), t->stats.missed_stopped != seen->missed_stopped);
 }
 
 static void trace_task(struct fm_gpu_set *s, uint32_t task, uint64_t now)
@@ -159,15 +141,12 @@ static void look_at_task(struct fm_gpu_set *s, uint32_t task, uint64_t now)
 	struct fm_gpu_seen *seen = &s->work[task].seen;
 
 	trace_task(s, task, now);
-
-	if (t->stats.missed != seen->missed &&
-		passed_in_stop(&s->beside, fm_add_sat(seen->first, t->deadline)))
-		seen->missed_stopped++;
 	if (changed(t, seen))
 		show_task(s, task);
 	seen->released = t->stats.released;
 	seen->done = t->done;
 	seen->missed = t->stats.missed;
+	seen->missed_stopped = t->stats.missed_stopped;
 	seen->dropped = t->stats.dropped;
 	seen->runs = runs(t);
 	seen->shown = true;
@@ -222,15 +201,15 @@ static void decided(void *arg)
 	struct fm_gpu_set *s = arg;
 	struct fm_gpu_beside *b = &s->beside;
 	struct fm_gs *g = &s->host.g;
-	bool open = fm_gpu_seat_ops.may_run(b->seat) && !fm_gs_read(&g->park);
+	/* As the decision has found it, or as it is since then. */
+	bool closed = g->stopped || !fm_gpu_seat_ops.may_run(b->seat) || fm_gs_read(&g->park);
 	uint64_t now = fm_gs_host_now(&s->host);
 
 	count_jobs(s);
-	note_stop(s, !open, now);
-	show_set(s, !open);
+	show_set(s, closed);
 	for (uint32_t i = 0; i < g->n; i++)
 		look_at_task(s, i, now);
-	set_stands(b, !open && b->pending && !g->running);
+	set_stands(b, closed && b->pending && !g->running);
 	/* It has opened meanwhile, perhaps before anybody could know that the set stands. */
 	if (fm_gpu_beside_goes_on(s) && !fm_gs_read(&g->park))
 		fm_gs_more(&g->bell, 1);

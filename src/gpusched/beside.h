@@ -11,22 +11,19 @@ struct fm_gpu_set;
 
 /* A task as it was at the last decision. */
 struct fm_gpu_seen {
-	uint64_t released, done, missed, dropped;
+	uint64_t released, done, missed, missed_stopped, dropped;
 	bool runs, shown;
-	uint64_t first;          /* when its first job that is not complete was released */
-	uint64_t missed_stopped; /* counted */
+	uint64_t first; /* when its first job that is not complete was released */
 };
 
 /* Of the decider, except where it says otherwise. */
 struct fm_gpu_beside {
 	struct fm_gpu_seat *seat; /* NULL: it is alone */
 	struct fm_gs_watch watch;
-	char group[64], device[96];  /* "": not given */
-	uint64_t begun;              /* jobs, in all, as told */
-	uint64_t pending, done;      /* as at the last decision */
-	uint64_t stopped_at;         /* since when nothing may be opened; 0: it may */
-	uint64_t stop_from, stop_to; /* the last time in which that was so */
-	bool stands;                 /* any thread reads it */
+	char group[64], device[96]; /* "": not given */
+	uint64_t begun;             /* jobs, in all, as told */
+	uint64_t pending, done;     /* as at the last decision */
+	bool stands;                /* any thread reads it */
 };
 
 const char *fm_gpu_policy_name(enum fm_gs_policy policy); /* for people */

@@ -26,7 +26,8 @@
  *   FM_GS_OPEN(p, v)	as FM_GS_STORE, of a gate
  *   FM_GS_TOUCH(t)	much of this task is read soon
  *   FM_GS_COUNT(p)	one more in a word on which nothing else depends
- *   FM_GS_PARKED(g)	may no gate be opened? Otherwise, what the word `park' says
+ *   FM_GS_PARKED(g)	may no gate be opened? As the word `park', which it is otherwise
+ *   FM_GS_OPENS(g)	may this decision open gates, if it is not parked?
  *   FM_GS_TELL(g, heard)
  *		after each decision, by all lanes: for readers that do not reach the words
  *   FM_GS_MAY_STOP(g, i), FM_GS_STOP(g, i), FM_GS_STOPS(g, i), FM_GS_CUT(g, i)
@@ -53,7 +54,15 @@
  * is the next one of its job again. What is told and what it answers belongs to the turn.
  *
  * Park. While `park` is set no gate is opened. A decision that has already read it as 0 may still
- * open gates, up to the number of slots; what is open runs to its chunk's end.
+ * open gates, up to the number of slots; what is open runs to its chunk's end. Whoever sets it, or
+ * takes it back, rings the bell behind that.
+ *
+ * Stopped. A stop is a row of decisions that find `park` to be FM_GS_STOP_PARK: from the time of
+ * the first of them to that of the first one behind them, which may open gates. Each decision reads
+ * `park` once, for this and for its gates, so none opens a gate in a stop. Of the jobs that are
+ * missed, those whose deadline is in a stop, whichever, count once more. All of that is the
+ * decider's, at its own times: the host writes the word `park` alone, which has no order with
+ * others to keep. So a stop begins and ends later by as much as it takes to be heard of.
  *
  * Resident. What releases by itself (periods, words) is seen by a call of fm_gs_turn() that
  * resides, and by whatever decides for another reason. That call has the turn while it stays, and
@@ -80,9 +89,6 @@
 #ifndef FM_GS_OPENED
 #define FM_GS_OPENED(g, i) ((void)0)
 #endif
-#ifndef FM_GS_PARKED
-#define FM_GS_PARKED(g) FM_GS_NEWS(&(g)->park)
-#endif
 #ifndef FM_GS_STAYS
 #define FM_GS_STAYS(g) (!FM_GS_LOAD(&(g)->park) && !FM_GS_LOAD(&(g)->leave))
 #endif
@@ -92,6 +98,12 @@
 #ifndef FM_GS_NEWS
 #define FM_GS_NEWS(p)    FM_GS_LOAD(p)
 #define FM_GS_SHOW(p, v) FM_GS_STORE(p, v)
+#endif
+#ifndef FM_GS_PARKED
+#define FM_GS_PARKED(g) FM_GS_NEWS(&(g)->park)
+#endif
+#ifndef FM_GS_OPENS
+#define FM_GS_OPENS(g) true
 #endif
 #ifndef FM_GS_BUMP
 #define FM_GS_BUMP(p) ((void)FM_GS_ADD(p, 1))
@@ -184,13 +196,35 @@ static inline struct fm_gs_job fm_gs_first(const struct fm_gs_task *t)
 	return j;
 }
 
-static inline void fm_gs_complete(struct fm_gs_task *t, uint64_t now)
+/* Is the first job late, and has its deadline passed in a stop? */
+static inline bool fm_gs_late(const struct fm_gs_task *t, uint64_t deadline, uint64_t stop)
+{
+	return deadline >= stop || (t->late >> t->done % FM_GS_BACKLOG & 1);
+}
+
+/* A stop has ended: what is not complete, and has its deadline there. */
+static inline void fm_gs_note_late(struct fm_gs_task *t, uint64_t stop, uint64_t now)
+{
+	for (uint64_t i = t->done; t->deadline && i != t->accepted; i++) {
+		uint64_t deadline = fm_gs_add(t->release[i % FM_GS_BACKLOG], t->deadline);
+
+		if (deadline >= stop && deadline < now)
+			t->late |= UINT64_C(1) << i % FM_GS_BACKLOG;
+	}
+}
+
+static inline void fm_gs_complete(struct fm_gs_task *t, uint64_t now, uint64_t stop)
 {
 	struct fm_gs_job j = fm_gs_first(t);
 	uint64_t response = fm_gs_sub(now, j.release);
 
 	t->stats.done++;
-	t->stats.missed += now > j.deadline;
+	if (now > j.deadline) {
+		t->stats.missed++;
+		t->stats.missed_stopped += fm_gs_late(t, j.deadline, stop);
+	}
+	if (t->late)
+		t->late &= ~(UINT64_C(1) << t->done % FM_GS_BACKLOG);
 	t->stats.overruns += t->wcet && t->used > t->wcet;
 	FM_GS_COUNT(&t->stats.response[fm_gs_bucket(response)]);
 	if (response > t->stats.response_max)
@@ -202,7 +236,7 @@ static inline void fm_gs_complete(struct fm_gs_task *t, uint64_t now)
 }
 
 /* What has ended of a task, and what it was told by its engine. */
-static inline void fm_gs_take_ends(const struct fm_gs *g, uint32_t i, uint64_t now)
+static inline void fm_gs_take_ends(const struct fm_gs *g, uint32_t i, uint64_t now, uint64_t stop)
 {
 	struct fm_gs_task *t = &g->task[i];
 	uint64_t ended = FM_GS_NEWS(&t->ended), queued = FM_GS_NEWS(&t->queued);
@@ -218,7 +252,7 @@ static inline void fm_gs_take_ends(const struct fm_gs *g, uint32_t i, uint64_t n
 		t->stats.device_ns = fm_gs_add(t->stats.device_ns, ns);
 		t->vtime = fm_gs_add(t->vtime, fm_gs_virtual(ns, t->weight));
 		if (!FM_GS_CUT(g, i) && ++t->chunk == t->chunks)
-			fm_gs_complete(t, now);
+			fm_gs_complete(t, now, stop);
 	}
 }
 
@@ -289,6 +323,7 @@ static inline void fm_gs_take_releases(struct fm_gs *g, struct fm_gs_task *t, ui
 		t->stats.released -= t->accepted - t->done;
 		t->accepted = t->done;
 		t->used = t->chunk = 0;
+		t->late = 0;
 	}
 }
 
@@ -438,23 +473,36 @@ static inline void fm_gs_stop(struct fm_gs *g, uint64_t now)
 }
 #endif
 
+/* When the stop began which goes on, or ends with this decision; FM_GS_NEVER: there is none. */
+static inline uint64_t fm_gs_stop_from(const struct fm_gs *g, bool stops, uint64_t now)
+{
+	if (g->stopped)
+		return g->stop_from;
+	return stops ? now : FM_GS_NEVER;
+}
+
 /* One decision, with the turn. */
 static inline void fm_gs_decide(struct fm_gs *g)
 {
-	uint64_t drains, leaves, now, ns;
-	bool drain, leave;
+	uint64_t drains, leaves, parks, now, stop, ns;
+	bool drain, leave, stops, goes_on;
 
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
 		FM_GS_TOUCH(&g->task[i]);
 	drains = FM_GS_NEWS(&g->drain);
 	leaves = FM_GS_NEWS(&g->leave);
+	parks = FM_GS_PARKED(g);
 	now = FM_GS_SAME(FM_GS_NOW);
 	drain = FM_GS_SAME(drains) != 0;
 	leave = FM_GS_SAME(leaves) != 0;
+	parks = FM_GS_SAME(parks);
+	stops = parks == FM_GS_STOP_PARK;
+	stop = fm_gs_stop_from(g, stops, now);
+	goes_on = g->stopped && !stops;
 	if (!FM_GS_LANE)
 		g->drained &= drain;
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES)
-		fm_gs_take_ends(g, i, now);
+		fm_gs_take_ends(g, i, now, stop);
 	FM_GS_SYNC;
 	for (uint32_t i = FM_GS_LANE; i < g->n; i += FM_GS_LANES) {
 		if (drain)
@@ -462,16 +510,21 @@ static inline void fm_gs_decide(struct fm_gs *g)
 		fm_gs_take_releases(g, &g->task[i], now);
 		if (leave)
 			fm_gs_take_spare(g, &g->task[i], now);
+		if (goes_on)
+			fm_gs_note_late(&g->task[i], stop, now);
 	}
 	FM_GS_SYNC;
 	fm_gs_sums(g);
 	FM_GS_SYNC;
-	if (!FM_GS_SAME(FM_GS_PARKED(g)))
+	if (!parks && FM_GS_OPENS(g))
 		fm_gs_fill(g, now);
 	fm_gs_stop(g, now);
 	if (FM_GS_LANE)
 		return;
 	g->drained = drain;
+	g->stopped = stops;
+	if (stops)
+		g->stop_from = stop;
 	ns = fm_gs_sub(FM_GS_NOW, now);
 	g->decisions++;
 	g->decision_ns += ns;

@@ -20,7 +20,7 @@ static void tell_watch(struct fm_gs *g);
 #define FM_GS_LEAST(x)         (x)
 #define FM_GS_CLZ(x)           __builtin_clzll(x)
 #define FM_GS_FIRST(n, key, i) (i)
-#define FM_GS_PARKED(g)        may_not_open(g)
+#define FM_GS_PARKED(g)        (uint64_t) may_not_open(g)
 #define FM_GS_TELL(g, heard)   tell_watch(g)
 #include "core.h"
 

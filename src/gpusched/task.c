@@ -355,6 +355,7 @@ static void add_stats(struct fm_gs_stats *sum, const struct fm_gs_stats *t)
 	sum->released += t->released;
 	sum->done += t->done;
 	sum->missed += t->missed;
+	sum->missed_stopped += t->missed_stopped;
 	sum->dropped = fm_add_sat(sum->dropped, t->dropped);
 	sum->overruns += t->overruns;
 	sum->spare = fm_add_sat(sum->spare, t->spare);
@@ -371,10 +372,8 @@ static void read_words(
 
 	fm_gs_host_enter(&s->host);
 	for (uint32_t i = 0; i < g->n; i++) {
-		if (task != i && task != FM_GPU_SET)
-			continue;
-		add_stats(sum, &g->task[i].stats);
-		out->missed_stopped += s->work[i].seen.missed_stopped;
+		if (task == i || task == FM_GPU_SET)
+			add_stats(sum, &g->task[i].stats);
 	}
 	out->decisions = g->decisions;
 	out->decision_ns = s->host.is_virtual ? g->decisions * g->gap : g->decision_ns;
@@ -408,6 +407,7 @@ int fm_gpu_set_stats(struct fm_gpu_set *s, unsigned task, struct fm_gpu_stats *s
 	out.released = sum.released;
 	out.done = sum.done;
 	out.missed = sum.missed;
+	out.missed_stopped = sum.missed_stopped;
 	out.dropped = sum.dropped;
 	out.overruns = sum.overruns;
 	out.spare = sum.spare;

@@ -12,11 +12,16 @@
 #define FM_GS_BUCKETS ((64 - FM_GS_BITS + 1) << FM_GS_BITS)
 #endif
 
+/* The word `park': parked because somebody has stopped the set, be it the scheduler or the program.
+ * Other values but 0 park it as well, and are no stop. */
+#define FM_GS_STOP_PARK 1u
+
 struct fm_gs_stats {
 	uint64_t released, done, missed;
-	uint64_t dropped;  /* releases beyond FM_GS_BACKLOG, and of a task that is off */
-	uint64_t overruns; /* jobs longer than the task's wcet */
-	uint64_t spare;    /* jobs that stood in the stream in advance, and ran without a release */
+	uint64_t missed_stopped; /* of those missed: the deadline has passed in a stop (core.h) */
+	uint64_t dropped;        /* releases beyond FM_GS_BACKLOG, and of a task that is off */
+	uint64_t overruns;       /* jobs longer than the task's wcet */
+	uint64_t spare; /* jobs that stood in the stream in advance, and ran without a release */
 	uint64_t device_ns;
 	uint64_t response_max;
 	uint32_t response[FM_GS_BUCKETS];
@@ -46,6 +51,9 @@ struct fm_gs_task {
 	uint64_t next;      /* release by period; FM_GS_NEVER: none */
 	uint64_t opened_at; /* the last gate */
 	uint64_t used, longest, vtime;
+	/* A bit for each place in `release`: the deadline of the job there has passed in a stop
+	 * that is over. Only for jobs that are not complete. */
+	uint64_t late;
 	uint64_t release[FM_GS_BACKLOG];
 	struct fm_gs_stats stats;
 };
@@ -67,7 +75,9 @@ struct fm_gs {
 	uint32_t running;
 	uint64_t vtime; /* least of the tasks that have jobs; never falls */
 	uint64_t decisions, decision_ns, decision_max, opened;
-	uint64_t drained; /* not 0: a decision has heard of `drain' */
+	uint64_t drained;   /* not 0: a decision has heard of `drain' */
+	uint64_t stopped;   /* not 0: the last decision was one of a stop, */
+	uint64_t stop_from; /* and the first of that stop was then */
 
 	uint32_t *after; /* [first_after, +n_after) of each task */
 	struct fm_gs_task *task;

@@ -145,7 +145,8 @@ int main(int argc, char **argv)
 	if (argc == 2 && !strcmp(argv[1], "graphs"))
 		return printf("gates=%zx slots=%zx policy=%zx priority=%zx asked=%zx said=%zx "
 			      "rests=%zx of=%zx block=%zx stops=%zx of_size=%zx first=%zx from=%zx "
-			      "stop=%zx resides=%zx end=%zx",
+			      "stop=%zx resides=%zx end=%zx deadline=%zx missed=%zx "
+			      "missed_stopped=%zx",
 			       sizeof(struct fm_gates), offsetof(struct fm_gs, slots),
 			       offsetof(struct fm_gs, policy),
 			       offsetof(struct fm_gs_task, priority),
@@ -157,8 +158,10 @@ int main(int argc, char **argv)
 			       offsetof(struct fm_graphs_block, first),
 			       offsetof(struct fm_graphs_block, from),
 			       offsetof(struct fm_graphs_block, stop),
-			       offsetof(struct fm_graphs, resides),
-			       offsetof(struct fm_graphs, end)) < 0;
+			       offsetof(struct fm_graphs, resides), offsetof(struct fm_graphs, end),
+			       offsetof(struct fm_gs_task, deadline),
+			       offsetof(struct fm_gs_task, stats.missed),
+			       offsetof(struct fm_gs_task, stats.missed_stopped)) < 0;
 	if (argc != 3)
 		return 2;
 	seed = strtoull(argv[1], NULL, 10);

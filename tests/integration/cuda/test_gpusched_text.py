@@ -27,7 +27,7 @@ TOLD_DONE, TOLD_DECIDED, TOLD_LEFT, TOLD_UNTIL, TOLD_EXPIRED, TOLD_NOTES = (
     8 * at for at in (0, 4 * TASKS + 3, 4 * TASKS + 4, 4 * TASKS + 6, 4 * TASKS + 7, 4 * TASKS + 9))
 GATE, DONE, WORD = 32, 40, 48  # of struct fm_gs_task
 TURN, READERS, N = 8, 40, 72  # of struct fm_gs
-KICK, ENDED, PARK, RESIDE = 1, 2, 8, 512
+KICK, ENDED, PARK, GO_ON, RESIDE = 1, 2, 8, 16, 512
 HEAR, BEGIN, SLOT = 1 << 16, 1 << 17, 1 << 18
 
 
@@ -39,6 +39,12 @@ def output(*argv):
 def kernel_of(text, name):
     """Read once: that takes a third of a second."""
     return machine.Kernel(output(text), name)
+
+
+@functools.cache
+def offsets():
+    """Where what is in the words."""
+    return {name: int(value, 16) for name, value in (word.split("=") for word in output("graphs").split())}
 
 
 def words(fields):
@@ -214,8 +220,7 @@ class Graphs:
         self.chain = kernel_of("graphs-text", "fermata_graph")
         self.chain.calls = {"cudaGraphLaunch": self.launched}
         self.rng, self.queue, self.begun, self.order = rng, [], 0, []
-        field = dict(word.split("=") for word in output("graphs").split())
-        self.field = {name: int(value, 16) for name, value in field.items()}
+        self.field, self.now = offsets(), 1000
         small = Set(kernel_of("text", "fermata_set"), output("3", "plain").splitlines()[0], rng)
         self.memory, self.tasks, self.task_size = small.memory, small.tasks, small.task_size
         for at in range(0, self.field["gates"], 4):
@@ -262,7 +267,7 @@ class Graphs:
         place = machine.Block(kernel, (1, 1, 1), (32, 1, 1), (0, 0, 0), dict(zip(
             (name for name, _ in kernel.params), values)), self.memory)
         for thread in place.threads:
-            thread.special["%globaltimer"] = 1000
+            thread.special["%globaltimer"] = self.now
         return place
 
     def run(self, block, meanwhile=None, after=0):
@@ -328,6 +333,57 @@ def test_a_chain_of_graphs_launches_itself(stack):
         g.run(block)
     check((g.done(0), g.done(1), g.rests()) == (2, 2, 3), f"done {g.done(0)}, {g.done(1)}; {g.rests()} rests")
     check(sorted(g.order) == [0, 0, 1, 1], f"{g.order}")
+
+
+STOPPED, MISSED = 900, 100  # deadlines, ns behind a release at 1000; the stop is from 1500 to 2500
+
+
+def check_missed(load, tasks, task_size, deadlines):
+    """Jobs of both tasks were complete after the stop, and are late."""
+    for task, deadline in enumerate(deadlines):
+        at = tasks + task * task_size
+        told = load(at + offsets()["missed"], 8), load(at + offsets()["missed_stopped"], 8)
+        check(told == (1, deadline == STOPPED), f"a deadline of {deadline} ns: {told}")
+
+
+def test_a_warp_knows_what_was_missed_in_a_stop(stack):
+    for deadlines in (STOPPED, MISSED), (MISSED, STOPPED):
+        s = Set(kernel_of("text", "fermata_set"), output("3", "plain").splitlines()[0], random.Random(12))
+        for task, deadline in enumerate(deadlines):
+            s.memory.store(s.tasks + task * s.task_size + offsets()["deadline"], deadline, 8)
+        for task in range(2):
+            s.run(1000, 1, 0, task, KICK)  # released, and not in its stream yet
+        s.run(1500, 0, 0, 0, PARK | KICK)
+        for task in range(2):
+            s.run(1600, 0, 1, task, KICK)
+        s.run(2500, 0, 0, 0, GO_ON | KICK)
+        for now in (3000, 4000):
+            for task in range(2):
+                at = s.tasks + task * s.task_size
+                if s.memory.load(at + GATE, 8) != s.memory.load(at + 16, 8):
+                    s.run(now, 0, 0, task, ENDED | KICK)
+                    break
+        check_missed(s.memory.load, s.tasks, s.task_size, deadlines)
+        notes = {task: c for event, task, _, c in s.notes() if event == 4}
+        check(notes == {task: deadline == STOPPED for task, deadline in enumerate(deadlines)}, f"{notes}")
+
+
+def test_a_chain_knows_what_was_missed_in_a_stop(stack):
+    for park in (1, 3):  # the second is for a call that waits, and nobody has stopped the set
+        g = Graphs(random.Random(13))
+        for task, deadline in enumerate((STOPPED, MISSED)):
+            g.memory.store(g.tasks + task * g.task_size + g.field["deadline"], deadline, 8)
+            g.ask(task, 1)
+        g.park(0)
+        g.run(g.block(0, HEAR))
+        for now, parks in ((1500, park), (2500, 0)):
+            g.now = now
+            g.park(parks)
+            g.run(g.begin() if not parks else g.block(0, HEAR))
+        for block in g.kernels():
+            g.run(block)
+        check((g.done(0), g.done(1)) == (1, 1), f"done {g.done(0)}, {g.done(1)}")
+        check_missed(g.memory.load, g.tasks, g.task_size, (STOPPED, MISSED) if park == 1 else (MISSED, MISSED))
 
 
 def test_a_chunk_is_told_to_stop_and_goes_on(stack):
@@ -450,6 +506,7 @@ def test_the_committed_texts_are_those_of_their_sources(stack):
 
 main(test_a_warp_does_what_a_processor_does, test_the_host_reads_between_two_decisions,
      test_a_resident_decides_until_it_is_parked, test_a_resident_goes_when_the_host_has_gone,
-     test_a_resident_goes_when_the_host_says_so, test_a_chain_of_graphs_launches_itself,
+     test_a_resident_goes_when_the_host_says_so, test_a_warp_knows_what_was_missed_in_a_stop,
+     test_a_chain_knows_what_was_missed_in_a_stop, test_a_chain_of_graphs_launches_itself,
      test_a_chunk_is_told_to_stop_and_goes_on, test_a_chunk_is_told_to_stop_by_a_park, test_a_chain_stays_for_a_word,
      test_each_slot_has_a_chain, test_no_release_is_lost_as_a_chain_ends, test_the_committed_texts_are_those_of_their_sources)

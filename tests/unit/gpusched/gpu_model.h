@@ -74,6 +74,8 @@ enum fault {
 	WORD_UNSEEN,    /* the resident does not look at words */
 	READER_UNSEEN,  /* nor whether somebody wants the turn */
 	STAYS_PARKED,   /* nor at the park */
+	NEVER_OVER,     /* decisions take a stop that has ended for one that goes on */
+	STOP_UNSEEN,    /* nor do they take a stop for one */
 	CUT_UNSEEN,     /* decisions take what was cut for complete */
 	STOP_STAYS,     /* the stop word is not taken back */
 	STOPS_ANOTHER,  /* it is told to another task's chunk */
@@ -140,7 +142,8 @@ static struct {
 	enum fault fault;
 	const struct scenario *sc;
 	const char *broken;
-	bool cuts; /* some chunk was cut */
+	bool cuts;  /* some chunk was cut */
+	bool stops; /* some decision was one of a stop */
 	struct state s;
 	/* The step at hand. */
 	struct actor *actor;
@@ -588,6 +591,20 @@ static bool stays(struct actor *a)
 	return goes;
 }
 
+/* A decision was made: what it takes for a stop. */
+static void check_stopped(struct fm_gs *g)
+{
+	if (run.fault == NEVER_OVER)
+		g->stopped |= run.s.kept.g.stopped;
+	if (run.fault == STOP_UNSEEN)
+		g->stopped = 0;
+	if (g->stopped && g->opened != run.s.kept.g.opened)
+		broken("a decision of a stop opens a gate");
+	if (!g->stopped && FM_GS_ROOM(g) && fm_gs_pick(g, 0) != g->n)
+		broken("a gate stays closed, and it is no stop");
+	run.stops |= g->stopped != 0;
+}
+
 /* What fm_gs_kick() does, and a resident, from one place to the next; what follows a return of the
  * text is of the same step. */
 static void go_on(struct actor *a)
@@ -610,6 +627,7 @@ static void go_on(struct actor *a)
 	} else if (a->phase == HEAR) {
 		put_back(&run.s.kept);
 		fm_gs_hear(g, &a->heard);
+		check_stopped(g);
 		a->phase = LOOK;
 		run.s.kept = run.s.w;
 	} else if (a->phase == LOOK) {
@@ -655,6 +673,8 @@ static void check_end(void)
 		if (op_of(a) != END && !rests(a) && !(op_of(a) == RESIDE && another_resides(a)))
 			broken("somebody waits for ever");
 	}
+	if (w->g.stopped && !w->g.park)
+		broken("a stop does not end");
 	if (w->g.park && resides)
 		broken("a resident is there, and the set is parked");
 	/* When it is left, what comes late finds no chunk in the stream, or no room behind those
@@ -769,7 +789,7 @@ static size_t explore(const struct scenario *sc, enum fault fault)
 	run.sc = sc;
 	run.fault = fault;
 	run.broken = NULL;
-	run.cuts = false;
+	run.cuts = run.stops = false;
 	begin(sc);
 	is_new(hash_of(&run.s));
 	from = run.s;

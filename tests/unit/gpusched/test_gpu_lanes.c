@@ -213,7 +213,7 @@ static void happen(struct fm_gs *g, unsigned what, uint32_t task, uint64_t count
 
 static void lanes_decide_as_one_does(void **state)
 {
-	uint64_t opened = 0, done = 0;
+	uint64_t opened = 0, done = 0, missed = 0, stopped = 0;
 
 	for (unsigned run = 0; run < 100; run++) {
 		seed = run;
@@ -235,10 +235,15 @@ static void lanes_decide_as_one_does(void **state)
 			set.task = by_warp;
 		}
 		opened += set.opened;
-		for (uint32_t i = 0; i < set.n; i++)
+		for (uint32_t i = 0; i < set.n; i++) {
 			done += by_warp[i].done;
+			missed += by_warp[i].stats.missed;
+			stopped += by_warp[i].stats.missed_stopped;
+		}
 	}
-	assert_true(opened > 1000 && done > 500); /* else nothing was shown */
+	/* Else nothing was shown. */
+	assert_true(opened > 1000 && done > 500);
+	assert_true(stopped > 20 && missed > 2 * stopped);
 }
 
 int main(void)

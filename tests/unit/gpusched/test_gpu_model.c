@@ -56,6 +56,8 @@ static void nothing_is_wrong(void **state)
 			fail_msg("%s: %s", scenarios[i].name, run.broken);
 		if (scenarios[i].stops && !run.cuts)
 			fail_msg("%s: no chunk was cut", scenarios[i].name);
+		if (strstr(scenarios[i].name, "park") && !run.stops)
+			fail_msg("%s: no stop was seen", scenarios[i].name);
 		print_message("%s: %zu states\n", scenarios[i].name, n);
 		assert_true(n > (scenarios[i].op[0][0] == RESIDE ? 200u : 5000u));
 	}
@@ -74,6 +76,8 @@ static const char *const found_by[FAULTS] = {
 	[WORD_UNSEEN] = "a release was lost",
 	[READER_UNSEEN] = "somebody waits for ever",
 	[STAYS_PARKED] = "a resident is there, and the set is parked",
+	[NEVER_OVER] = "a decision of a stop opens a gate",
+	[STOP_UNSEEN] = "a gate stays closed, and it is no stop",
 	[CUT_UNSEEN] = "a chunk that was cut counts as complete, or the other way round",
 	[STOP_STAYS] = "a chunk begins as one that is to stop",
 	[STOPS_ANOTHER] = "a chunk that does not run is told to stop",

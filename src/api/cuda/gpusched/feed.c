@@ -117,31 +117,37 @@ static uint64_t fill(struct fm_cu_feed *f, uint32_t task)
 	return put;
 }
 
-static bool is_to_park(const struct fm_cu_feed *f)
+/* `aside`: nobody has stopped it. */
+static bool is_to_park(const struct fm_cu_feed *f, bool *aside)
 {
+	*aside = false;
 	if (f->hooks.may_run && !f->hooks.may_run(f->hooks.arg))
 		return true;
-	if (fm_cu_gates_is_of_graphs(f->gates)) /* nothing stands in streams, so it just waits */
-		return f->program_parks || is_left(f);
-	return f->program_parks && !leaves(f);
+	if (!fm_cu_gates_is_of_graphs(f->gates))
+		return f->program_parks && !leaves(f);
+	*aside = !f->program_parks && is_left(f); /* nothing stands in streams, so it just waits */
+	return f->program_parks || *aside;
 }
 
 /* The lock is not held, and the context is current. */
 static void tell_park(struct fm_cu_feed *f)
 {
 	uint32_t what = FM_GATES_KICK;
-	bool park, leave;
+	bool park, aside, leave;
 
 	pthread_mutex_lock(&f->park);
 	pthread_mutex_lock(&f->lock);
-	park = is_to_park(f);
+	park = is_to_park(f, &aside);
 	leave = fm_cu_gates_is_resident(f->gates) && leaves(f);
-	if (park != f->parked)
+	if (park != f->parked || aside != f->aside)
 		what |= park ? FM_GATES_PARK : FM_GATES_GO_ON;
+	if (aside && what & FM_GATES_PARK)
+		what |= FM_GATES_ASIDE;
 	if (leave != f->left)
 		what |= leave ? FM_GATES_LEAVE : FM_GATES_STAY;
 	f->parks += park != f->parked;
 	f->parked = park;
+	f->aside = aside;
 	f->left = leave;
 	f->stands = f->stands && park;
 	if (f->lost)

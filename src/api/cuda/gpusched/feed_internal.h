@@ -34,6 +34,7 @@ struct fm_cu_feed {
 	bool stop, lost;
 	bool opened;                /* what stood in the streams of one that is lost */
 	bool program_parks, parked; /* parked: as the device was told */
+	bool aside;                 /* likewise: parked, and nobody has stopped it */
 	bool stops, stands;         /* a stop is waited for; nothing runs */
 	unsigned parks;             /* how often `parked` has changed */
 	unsigned inside;

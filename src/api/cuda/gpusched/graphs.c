@@ -546,10 +546,14 @@ static int begin_all(struct fm_cu_gates *g)
 }
 
 /* The lock is held. */
-static void park(struct fm_cu_gates *g, bool parks)
+static void park(struct fm_cu_gates *g, uint32_t what)
 {
-	uint64_t park = g->graphs.closed ? FM_GRAPHS_CLOSE : parks ? FM_GRAPHS_STAND : FM_GRAPHS_GO;
+	uint64_t park = FM_GRAPHS_GO;
 
+	if (g->graphs.closed)
+		park = FM_GRAPHS_CLOSE;
+	else if (what & FM_GATES_PARK)
+		park = what & FM_GATES_ASIDE ? FM_GRAPHS_ASIDE : FM_GRAPHS_STAND;
 	__atomic_store_n(&g->shared->asked.park, park, __ATOMIC_SEQ_CST);
 }
 
@@ -575,7 +579,7 @@ int fm_cu_graphs_tell(
 	if (jobs)
 		__atomic_fetch_add(&g->shared->asked.jobs[task], jobs, __ATOMIC_SEQ_CST);
 	if (what & (FM_GATES_PARK | FM_GATES_GO_ON))
-		park(g, what & FM_GATES_PARK);
+		park(g, what);
 	if (what & FM_GATES_DRAIN)
 		__atomic_store_n(&g->shared->asked.drain, 1, __ATOMIC_SEQ_CST);
 	rc = what == FM_GATES_KICK && !jobs ? hear(g) : have_it_heard(g);
@@ -635,7 +639,7 @@ int fm_cu_graphs_close(struct fm_cu_gates *g)
 		return 0;
 	pthread_mutex_lock(&g->graphs.lock);
 	g->graphs.closed = true;
-	park(g, true);
+	park(g, FM_GATES_PARK);
 	rc = hear(g);
 	pthread_mutex_unlock(&g->graphs.lock);
 	return rc;

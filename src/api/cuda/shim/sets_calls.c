@@ -129,6 +129,7 @@ static void show_task(struct fm_cuda_set *d, uint32_t number, const struct fm_gs
 		.released = t->stats.released,
 		.done = t->stats.done,
 		.missed = t->stats.missed,
+		.missed_stopped = t->stats.missed_stopped,
 		.dropped = t->stats.dropped,
 		.response_max = t->stats.response_max,
 		.runs = runs(t)};
