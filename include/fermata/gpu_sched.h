@@ -255,8 +255,8 @@ struct fm_gpu_stats {
 	size_t size;       /* set by the caller: sizeof(struct fm_gpu_stats) */
 	uint64_t released; /* jobs that were, or will be, run */
 	uint64_t done, missed;
-	/* Of those missed: the deadline passed while the set was stopped, last, by the scheduler or
-	 * by fm_gpu_set_suspend(). Counted in sets of "cpu" that are queues of the scheduler's. */
+	/* Of those missed: the deadline passed while the set was stopped, by the scheduler or by
+	 * fm_gpu_set_suspend(). */
 	uint64_t missed_stopped;
 	uint64_t dropped;   /* releases beyond FM_GPU_BACKLOG, or of a task that is off */
 	uint64_t overruns;  /* jobs that had more device time than wcet_ns */
