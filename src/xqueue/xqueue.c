@@ -67,7 +67,11 @@ static void enter(struct fm_xq *q)
 
 /* Places a gate in front of a command that does not fit into the segment, that must not run now, or
  * that is to be timed. Returns the estimate to use. *none: the command must not run now, and there
- * is no gate in front of it. */
+ * is no gate in front of it.
+ *
+ * The gate word may have been closed only now, by a scheduler that takes the queue for idle. It is
+ * told before the launch: the driver's call may wait for what is behind the gate, and would never
+ * come to fm_xq_end(). */
 static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now, bool *none)
 {
 	uint64_t interval = atomic_load(&q->interval), gates;
@@ -100,6 +104,8 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now, bool *none)
 	if (device && atomic_load(&q->slot->gates) != gates)
 		q->cold->told_by--; /* this command has begun, and comes behind the gate */
 	fm_xq_leave(q);
+	if (closed || !fm_xq_may_run(q))
+		fm_xq_announce(q);
 	return est;
 }
 
@@ -122,10 +128,12 @@ uint64_t fm_xq_begin_slow(struct fm_xq *q, uint64_t before, uint64_t est, bool w
 	if (q->level >= FM_LEVEL_QUEUED)
 		est = gate(q, est, now, &none);
 	/* It may just have turned out that gates do not work. */
-	if (q->level < FM_LEVEL_QUEUED)
+	if (q->level < FM_LEVEL_QUEUED) {
+		fm_xq_announce(q);
 		fm_xq_hold(q, est, now);
-	else if (FM_UNLIKELY(none) && q->client->rests)
+	} else if (FM_UNLIKELY(none) && q->client->rests) {
 		fm_rest_await(q);
+	}
 	return est;
 }
 

@@ -3,6 +3,8 @@
  */
 #include "xqueue/segment.h"
 #include "xqueue_world.h"
+#include <stdio.h>
+#include <sys/syscall.h>
 
 static void test_level_wish(void **state)
 {
@@ -229,6 +231,80 @@ static void test_who_looks_last_tells(void **state)
 	fm_xq_end(q);
 	wait_all(q);
 	stop_device();
+}
+
+/* --- a gate that closes while a launch begins --- */
+
+struct beginner {
+	pthread_t thread;
+	struct fm_xq *q;
+	_Atomic pid_t tid;
+	_Atomic bool began, go;
+};
+
+static void *begin_one(void *arg)
+{
+	struct beginner *b = arg;
+
+	b->tid = (pid_t)syscall(SYS_gettid);
+	fm_xq_begin(b->q, COMMAND_NS, false);
+	b->began = true;
+	while (!b->go)
+		usleep(200);
+	fm_xq_end(b->q);
+	return NULL;
+}
+
+/* Does it wait in the kernel? */
+static bool sleeps(pid_t tid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)tid);
+	f = fopen(path, "r");
+	if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+		state = 0;
+	if (f)
+		fclose(f);
+	return state == 'S';
+}
+
+/* The scheduler takes the queue for idle, and closes its gate while the command is on its way to a
+ * gate. What is put behind that one is told of before it is launched: the launch may wait for it in
+ * the driver. */
+static void tells_before_it_launches(unsigned level)
+{
+	struct beginner b = {0};
+
+	start_device(level);
+	b.q = new_queue(false, 0);
+	warm_up(b.q);
+	atomic_store(&b.q->slot->bells, FM_BELL_READY);
+	pthread_mutex_lock(&b.q->cold->lock);
+	assert_int_equal(pthread_create(&b.thread, NULL, begin_one, &b), 0);
+	eventually(b.tid && fm_slot_pending(b.q->slot) && sleeps(b.tid)); /* for that lock */
+	assert_int_equal(peer.bells, 0);
+	atomic_store(&b.q->slot->gate, FM_GATE_CLOSED);
+	fm_xq_leave(b.q);
+	eventually(b.began);
+	assert_int_equal(peer.bells, 1);
+	set_gate(b.q, FM_GATE_OPEN);
+	b.go = true;
+	pthread_join(b.thread, NULL);
+	assert_int_equal(peer.bells, 1);
+	wait_all(b.q);
+	stop_device();
+}
+
+static void test_tells_before_it_launches(void **state)
+{
+	tells_before_it_launches(2);
+}
+
+static void test_tells_before_it_launches_device_gates(void **state)
+{
+	tells_before_it_launches(WORDS);
 }
 
 /* While others wait for the device, the end of the work is noticed though nobody here waits for it.
@@ -483,6 +559,8 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_fails_open_and_rejoins),
 	cmocka_unit_test(test_bells),
 	cmocka_unit_test(test_who_looks_last_tells),
+	cmocka_unit_test(test_tells_before_it_launches),
+	cmocka_unit_test(test_tells_before_it_launches_device_gates),
 	cmocka_unit_test(test_contended_queue_reports_its_end),
 	cmocka_unit_test(test_launch_that_lasts),
 	cmocka_unit_test(test_threads_on_one_queue),
