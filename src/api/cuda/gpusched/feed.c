@@ -276,7 +276,7 @@ static uint64_t sum_of_done(const struct fm_cu_feed *f)
 	return sum;
 }
 
-/* Of which the maker has been told. */
+/* After which streams have been filled, and of which the maker has been told. */
 static uint64_t seen_done(const struct fm_cu_feed *f)
 {
 	return fm_cu_gates_is_of_graphs(f->gates) ? f->finished : f->seen_done;
@@ -298,7 +298,6 @@ static void tell_maker(struct fm_cu_feed *f)
 	bool news, stops;
 
 	pthread_mutex_lock(&f->lock);
-	f->seen_done = sum_of_done(f);
 	finished = count_finished(f);
 	pthread_mutex_unlock(&f->lock);
 	pthread_mutex_lock(&f->park);
@@ -394,6 +393,9 @@ static void look_once(struct fm_cu_feed *f, unsigned look)
 {
 	bool busy;
 
+	pthread_mutex_lock(&f->lock);
+	f->seen_done = sum_of_done(f);
+	pthread_mutex_unlock(&f->lock);
 	for (uint32_t i = 0; i < f->n; i++) {
 		feed(f, i, 0);
 		flush(f, i);
