@@ -486,6 +486,20 @@ class Fermata:
         self.cli("resume", str(w.pid))
         w.advances()
 
+    def set_idles(self, p, times):
+        """A program of sets (cuda_gpu_set.h, idle()) beside one that always has work: its group has none, and no turn, each time."""
+        beside, after = self.cuda_worker(), 0
+        for _ in range(times):
+            p.line("idle", after)
+            self.knows(p.pid)
+            after = p.mark()
+            beside.advances()
+            eventually("its gate closes", lambda: all(q["gate"] == "closed" for q in self.group(p.pid)["queues"]))
+            p.tell("go")
+        p.line("ok", after)
+        check(p.wait() == 0, f"{p.argv}: status {p.p.returncode}")
+        beside.finish()
+
     def suspend_at_random(self, rng, programs, hold=0.002, pause=0.002):
         """Until the programs end; how often that was."""
         n, until = 0, time.monotonic() + PATIENCE

@@ -50,6 +50,15 @@ void fm_xq_end_slow(struct fm_xq *q)
 	fm_xq_used(q);
 }
 
+void fm_xq_count(struct fm_xq *q)
+{
+	uint64_t before = atomic_fetch_add(&q->slot->begun, 1);
+
+	if (fm_xq_was_idle(q, before))
+		fm_xq_edge(q, fm_now());
+	fm_xq_end_slow(q);
+}
+
 /* Other programs are to stop for the command that comes. So the scheduler is told first, and the
  * guardian puts something in front of a command that must find the whole device free. This
  * process's own threads are woken later. */

@@ -233,6 +233,10 @@ FM_COLD void fm_xq_synced_slow(struct fm_xq *q, uint64_t mark, uint64_t since);
  * queue is idle. */
 void fm_xq_nudge(struct fm_xq *q);
 
+/* A command that the hwqueue has already is counted only now, and the scheduler is told that there
+ * is work. Nobody is held, and no gate is placed. */
+void fm_xq_count(struct fm_xq *q);
+
 /* Did the calling thread make the queue? Usually that thread also launches on it. */
 static inline bool fm_xq_is_own(const struct fm_xq *q)
 {

@@ -287,6 +287,48 @@ static void exits(void)
 	await(0, 3);
 }
 
+static _Atomic unsigned put;
+
+static int put_one(struct CUstream_st *stream)
+{
+	put++;
+	return cuLaunchHostFunc(stream, run_chunk, &task[0]) ? -EIO : 0;
+}
+
+/* The first job of the hour has run, and the next ones stand in the stream. */
+static void run_first(void)
+{
+	static unsigned next = 1;
+	double end = seconds() + 120;
+
+	await(0, next);
+	while (put < next + depth) {
+		MUST(seconds() < end);
+		usleep(1000);
+	}
+	next = put + 1;
+}
+
+/* Jobs in advance that are to run are work, for which the group is given the device. */
+static void gets_a_turn(void)
+{
+	CUdeviceptr d;
+
+	depth = 2;
+	make_resident("edf", 1);
+	IS(0, add_period(3600000000000, 1, 0, NULL)); /* not in this hour, after the first */
+	task[0].first = put_one;
+	IS(0, fm_gpu_set_start(set));
+	drains_in_time(run_first);
+	MUST(stats(0).spare == 3 * depth);
+	run_first();
+	idle();
+	MUST(!cuMemAlloc_v2(&d, 4096) && !cuMemFree_v2(d));
+	MUST(stats(0).spare == 4 * depth);
+	idle();
+	fm_gpu_set_free(set);
+}
+
 /* Whichever call fails: an error is told, or nobody needs to know, and nothing hangs. */
 static void each_call_fails(void)
 {
@@ -376,6 +418,7 @@ static const struct {
 	{"ends", ends},
 	{"exits", exits},
 	{"fails", each_call_fails},
+	{"idles", gets_a_turn},
 };
 
 int main(int argc, char **argv)

@@ -350,6 +350,25 @@ static void free_at_work(void)
 	MUST(!cuCtxSynchronize());
 }
 
+static void run_one(void)
+{
+	uint64_t done = stats(0).done;
+
+	IS(0, fm_gpu_release(set, 0, 1));
+	while (stats(0).done == done)
+		sched_yield();
+}
+
+static void ends_without_a_turn(void)
+{
+	begin();
+	make_set(2, 1);
+	drains_in_time(run_one);
+	run_one();
+	idle();
+	fm_gpu_set_free(set);
+}
+
 /* Whichever call fails: an error is told, or nobody needs to know, and nothing hangs. */
 static void each_call_fails(void)
 {
@@ -488,6 +507,7 @@ static const struct {
 	{"exits-and-frees", exits_and_frees},
 	{"free", free_at_work},
 	{"fails", each_call_fails},
+	{"idles", ends_without_a_turn},
 };
 
 int main(int argc, char **argv)

@@ -99,6 +99,11 @@ def the_daemon_dies_while_the_set_stands(stack):
     w.finish()
 
 
+def jobs_in_advance_get_a_turn(stack):
+    fermata = world(stack)
+    fermata.set_idles(fermata.program([RESIDENT, "idles"]), times=5)
+
+
 def suspended_at_random(stack):
     fermata, rng = world(stack), random.Random(7)
     programs = [fermata.program([RESIDENT, "worker", "100"], cls=Worker) for _ in range(2)]
@@ -179,6 +184,7 @@ if __name__ == "__main__":
         people_see_its_tasks,
         a_more_urgent_program_comes_first,
         the_daemon_dies_while_the_set_stands,
+        jobs_in_advance_get_a_turn,
         suspended_at_random,
         traces_have_what_the_device_has_decided,
         what_a_device_is_to_measure_can_be_measured,

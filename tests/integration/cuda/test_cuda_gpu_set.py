@@ -124,6 +124,11 @@ def a_more_urgent_program_comes_first(stack):
     w.finish()
 
 
+def it_ends_without_a_turn_where_nothing_is_left(stack):
+    fermata = world(stack)
+    fermata.set_idles(fermata.program([SET, "idles"]), times=4)
+
+
 def suspended_at_random(stack):
     fermata, rng = world(stack), random.Random(7)
     programs = [fermata.program([SET, "worker", "120"], cls=Worker) for _ in range(2)]
@@ -173,6 +178,7 @@ if __name__ == "__main__":
         at_level_2,
         suspended_for_long,
         a_more_urgent_program_comes_first,
+        it_ends_without_a_turn_where_nothing_is_left,
         suspended_at_random,
         the_daemon_dies_while_the_set_stands,
         in_strict_mode_it_stands_until_there_is_a_daemon,

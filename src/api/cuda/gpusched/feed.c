@@ -117,11 +117,16 @@ static uint64_t fill(struct fm_cu_feed *f, uint32_t task)
 	return put;
 }
 
+static bool is_held(const struct fm_cu_feed *f)
+{
+	return f->hooks.may_run && !f->hooks.may_run(f->hooks.arg);
+}
+
 /* `aside`: nobody has stopped it. */
 static bool is_to_park(const struct fm_cu_feed *f, bool *aside)
 {
 	*aside = false;
-	if (f->hooks.may_run && !f->hooks.may_run(f->hooks.arg))
+	if (is_held(f))
 		return true;
 	if (!fm_cu_gates_is_of_graphs(f->gates))
 		return f->program_parks && !leaves(f);
@@ -264,7 +269,7 @@ static uint64_t count_finished(struct fm_cu_feed *f)
 
 	for (uint32_t i = 0; i < f->n; i++)
 		sum += f->work[i].early ? tell_early(f, i) : finished_of(f, i);
-	return sum;
+	return sum + f->counted_over;
 }
 
 static uint64_t sum_of_done(const struct fm_cu_feed *f)
@@ -581,8 +586,16 @@ static bool is_filling(struct fm_cu_feed *f)
 	return filling;
 }
 
-/* Does anything stand in the streams, or is put there? Of a set that is lost, or ends, it runs, as
- * nobody opens its gates any more: the end waits for the one that looks. */
+/* Does anything stand in the streams, or is put there? */
+static bool has_work(struct fm_cu_feed *f)
+{
+	bool busy = false;
+
+	return is_filling(f) || (!fm_cu_gates_look(f->gates, &busy) && busy);
+}
+
+/* Of a set that is lost, or ends, it runs, as nobody opens its gates any more: the end waits for
+ * the one that looks. */
 static bool is_at_work(struct fm_cu_feed *f)
 {
 	bool busy = false, lost;
@@ -600,18 +613,45 @@ static bool is_at_work(struct fm_cu_feed *f)
 	return busy;
 }
 
+/* Jobs in advance are to run, of which the maker does not know: one is counted for them. Then they
+ * run in turns of which nobody but this thread need hear. */
+static void count_ahead(struct fm_cu_feed *f, bool *counted)
+{
+	if (!*counted && is_held(f) && f->hooks.count && fm_cu_gates_is_resident(f->gates) &&
+		!fm_cu_gates_is_of_graphs(f->gates)) {
+		f->hooks.count(f->hooks.arg);
+		*counted = true;
+	}
+	if (*counted)
+		tell_park(f);
+}
+
+/* The thread tells the maker. */
+static void count_over(struct fm_cu_feed *f)
+{
+	pthread_mutex_lock(&f->lock);
+	f->counted_over++;
+	pthread_cond_broadcast(&f->cond);
+	pthread_mutex_unlock(&f->lock);
+}
+
 void fm_cu_feed_leave(struct fm_cu_feed *f)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_SET_NAP};
+	bool counted = false;
 	CUcontext old;
 
 	fm_cu_gates_lend(f->gates, 0);
 	if (f->cu->ctx_push(f->ctx))
 		return;
 	tell_park(f); /* the program's own is not for this time */
-	while (is_at_work(f))
+	while (is_at_work(f)) {
+		count_ahead(f, &counted);
 		nanosleep(&nap, NULL);
+	}
 	f->cu->ctx_pop(&old);
+	if (counted)
+		count_over(f);
 }
 
 void fm_cu_feed_stay(struct fm_cu_feed *f)
@@ -663,9 +703,25 @@ static bool has_jobs(struct fm_cu_feed *f)
 	return has;
 }
 
+void fm_cu_feed_await_turn(struct fm_cu_feed *f, uint64_t deadline)
+{
+	const struct timespec nap = {.tv_nsec = FM_CU_SET_END_LOOK};
+	bool counted = false;
+	CUcontext old;
+
+	if (f->cu->ctx_push(f->ctx))
+		return;
+	while (is_held(f) && has_work(f) && fm_now() < deadline) {
+		count_ahead(f, &counted); /* until the maker ends */
+		nanosleep(&nap, NULL);
+	}
+	f->cu->ctx_pop(&old);
+}
+
 void fm_cu_feed_retire(struct fm_cu_feed *f, uint64_t deadline)
 {
 	const struct timespec nap = {.tv_nsec = FM_CU_SET_NAP};
+	bool counted = false;
 	CUcontext old;
 
 	fm_cu_feed_drain(f);
@@ -676,8 +732,10 @@ void fm_cu_feed_retire(struct fm_cu_feed *f, uint64_t deadline)
 	if (f->cu->ctx_push(f->ctx))
 		return;
 	tell_park(f);
-	while ((is_at_work(f) || has_jobs(f)) && fm_now() < deadline)
+	while ((is_at_work(f) || has_jobs(f)) && fm_now() < deadline) {
+		count_ahead(f, &counted);
 		nanosleep(&nap, NULL);
+	}
 	f->cu->ctx_pop(&old);
 }
 

@@ -16,7 +16,9 @@
  * jobs in their streams in advance. The thread renews the resident's stay, and launches it when it
  * has gone and there is something for it. While it is gone, because the set is parked, the thread
  * has what is released by period decided at its time, and looks at words by copies. In a leave, and
- * when the set ends, jobs that stand in advance run without a release.
+ * when the set ends, jobs that stand in advance run without a release. The maker knows of no such
+ * job, and its may_run() may say no for as long as there is none: so one is counted for all of them
+ * until they have run.
  *
  * A task whose enqueue fails is off when its jobs before that one are complete: jobs of other tasks
  * that come after these stand in their streams already. Those that stand there in advance count as
@@ -48,7 +50,9 @@ struct fm_cu_feed_hooks {
 	 * in advance, both are called when it is known to be released. */
 	void (*begin)(void *arg, uint32_t task);
 	void (*end)(void *arg, uint32_t task);
-	bool (*traces)(void *arg);                                 /* does anybody want notes? */
+	void (*count)(void *arg);  /* a job stands there that is to run, whether or not it is
+				    * released; it is one of those that are over at last */
+	bool (*traces)(void *arg); /* does anybody want notes? */
 	void (*note)(void *arg, const struct fm_gates_note *note); /* in order */
 	void (*finished)(void *arg, uint64_t jobs); /* of those so many are over, in all */
 	void (*failed)(void *arg, uint32_t task, int error);
@@ -96,6 +100,8 @@ void fm_cu_feed_go_on(struct fm_cu_feed *f);
  * is false again. */
 void fm_cu_feed_leave(struct fm_cu_feed *f);
 void fm_cu_feed_stay(struct fm_cu_feed *f);
+/* Before the end: until what stands in the streams may run, or nothing does. */
+void fm_cu_feed_await_turn(struct fm_cu_feed *f, uint64_t deadline);
 /* For good, before the feed is destroyed: what stands there in advance runs in order. It waits for
  * that until then. */
 void fm_cu_feed_retire(struct fm_cu_feed *f, uint64_t deadline);

@@ -38,7 +38,8 @@ struct fm_cu_feed {
 	bool stops, stands;         /* a stop is waited for; nothing runs */
 	unsigned parks;             /* how often `parked` has changed */
 	unsigned inside;
-	uint64_t finished; /* as it was told */
+	uint64_t finished;     /* as it was told */
+	uint64_t counted_over; /* of those that count() has told of */
 	_Atomic bool has_words;
 	bool drains, retires;
 	bool left;          /* as the device was told */

@@ -492,15 +492,6 @@ static int start(struct fm_gpu_set *s)
 	return rc;
 }
 
-/* What is left would run now, whatever the group's gate says. */
-static void await_turn(struct fm_cuda_set *d)
-{
-	uint64_t until = fm_now() + FM_CU_SET_END_MOST;
-
-	while (!fm_cuda_set_queue_may_run(d->queue) && fm_now() < until)
-		nanosleep(&(struct timespec){.tv_nsec = FM_CU_SET_END_LOOK}, NULL);
-}
-
 static void end(struct fm_cuda_set *d)
 {
 	struct fm_cu_feed *f;
@@ -515,7 +506,8 @@ static void end(struct fm_cuda_set *d)
 		pthread_mutex_unlock(&d->life);
 		return;
 	}
-	await_turn(d);
+	/* What stands in streams would run now, whatever the group's gate says. */
+	fm_cu_feed_await_turn(f, fm_now() + FM_CU_SET_END_MOST);
 	if (d->set->resident && !d->graphs) /* of graphs nothing stands in advance */
 		fm_cu_feed_retire(f, fm_now() + FM_CU_SET_END_MOST);
 	if (fm_cu_feed_read(

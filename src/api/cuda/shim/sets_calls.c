@@ -88,6 +88,11 @@ static void end_job(void *arg, uint32_t task)
 	fm_cuda_set_queue_end(((struct fm_cuda_set *)arg)->queue);
 }
 
+static void count(void *arg)
+{
+	fm_cuda_set_queue_count(((struct fm_cuda_set *)arg)->queue);
+}
+
 static void finished(void *arg, uint64_t jobs)
 {
 	fm_cuda_set_queue_finished(((struct fm_cuda_set *)arg)->queue, jobs);
@@ -168,6 +173,7 @@ const struct fm_cu_feed_hooks fm_cuda_set_hooks = {
 	.end = end_job,
 	.traces = traces,
 	.note = note,
+	.count = count,
 	.finished = finished,
 	.failed = failed,
 	.may_run = may_run,

@@ -225,6 +225,12 @@ void fm_cuda_set_queue_end(struct fm_cuda_set_queue *q)
 		fm_xq_end(atomic_load(&q->xq));
 }
 
+void fm_cuda_set_queue_count(struct fm_cuda_set_queue *q)
+{
+	if (q)
+		fm_xq_count(atomic_load(&q->xq));
+}
+
 void fm_cuda_set_queue_finished(struct fm_cuda_set_queue *q, uint64_t jobs)
 {
 	struct fm_xq *xq = q ? atomic_load(&q->xq) : NULL;

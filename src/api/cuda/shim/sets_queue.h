@@ -16,6 +16,8 @@ void fm_cuda_set_queue_close(struct fm_cuda_set_queue *q);
 
 void fm_cuda_set_queue_begin(struct fm_cuda_set_queue *q, uint32_t task);
 void fm_cuda_set_queue_end(struct fm_cuda_set_queue *q);
+/* A job that the streams have already; it is over when it counts as finished. */
+void fm_cuda_set_queue_count(struct fm_cuda_set_queue *q);
 void fm_cuda_set_queue_finished(struct fm_cuda_set_queue *q, uint64_t jobs);
 bool fm_cuda_set_queue_may_run(struct fm_cuda_set_queue *q);
 void fm_cuda_set_queue_stands(struct fm_cuda_set_queue *q);
