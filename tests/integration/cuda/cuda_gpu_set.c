@@ -275,6 +275,46 @@ static void contexts_end(void)
 	MUST(!cuCtxDestroy_v2(two));
 }
 
+static CUfunction spin;
+
+static int write_at(struct CUstream_st *stream, CUdeviceptr at)
+{
+	uint64_t ns = 0;
+
+	return cuLaunchKernel(spin, 1, 1, 1, 1, 1, 1, 0, stream, (void *[]){&at, &ns}, NULL) ? -EIO
+											     : 0;
+}
+
+static int write_nowhere(struct CUstream_st *stream)
+{
+	return write_at(stream, 64);
+}
+
+/* The set is over, and says so from then on; the program ends as it likes. */
+static void traps(void)
+{
+	CUmodule module;
+	CUdeviceptr d;
+	int rc;
+
+	begin();
+	MUST(!cuModuleLoad(&module, CUDA_PTX) && !cuModuleGetFunction(&spin, module, "spin"));
+	MUST(!cuMemAlloc_v2(&d, 4096) && !write_at(NULL, d) && !cuCtxSynchronize());
+	make_set(3, 1);
+	IS(0, fm_gpu_release(set, 0, 5));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	IS(0, fm_gpu_set_start(set));
+	for (unsigned i = 0; i < TASKS; i++)
+		task[i].first = i % 3 == 2 ? write_nowhere : NULL;
+	rc = fm_gpu_release(set, 2, 1);
+	while (!rc)
+		rc = fm_gpu_release(set, 0, 1);
+	MUST(rc == -ENODEV && *why());
+	IS(-ENODEV, fm_gpu_set_drain(set, PATIENCE));
+	MUST(fm_gpu_set_start(set) < 0 && cuCtxSynchronize());
+	fm_gpu_set_free(set);
+}
+
 static void *destroy(void *ctx)
 {
 	MUST(!cuCtxDestroy_v2(ctx));
@@ -500,6 +540,7 @@ static const struct {
 	{"drops", drops_what_comes_after},
 	{"enqueues", enqueues_that_fail},
 	{"waits", calls_that_wait},
+	{"traps", traps},
 	{"contexts", contexts_end},
 	{"contexts-and-sets", contexts_end_and_sets},
 	{"forks", forks},

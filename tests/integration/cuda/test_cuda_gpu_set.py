@@ -82,6 +82,16 @@ def people_see_its_tasks(stack):
     w.finish()
 
 
+def a_kernel_of_a_chunk_faults(stack):
+    """The set of that program is over; that of another one goes on."""
+    fermata = world(stack)
+    w = worker(fermata)
+    for _ in range(3):
+        case(fermata, "traps")
+        w.advances()
+    w.finish()
+
+
 def at_level_2(stack):
     """A set stops at the end of a chunk, by its words and not by its level: one that may be stopped less deeply stops as well."""
     fermata = world(stack)
@@ -175,6 +185,7 @@ if __name__ == "__main__":
         without_what_is_preloaded_there_is_no_such_engine,
         a_set_stops_with_its_group_and_goes_on,
         people_see_its_tasks,
+        a_kernel_of_a_chunk_faults,
         at_level_2,
         suspended_for_long,
         a_more_urgent_program_comes_first,
