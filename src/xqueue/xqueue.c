@@ -78,13 +78,13 @@ static void enter(struct fm_xq *q)
  * that is to be timed. Returns the estimate to use. *none: the command must not run now, and there
  * is no gate in front of it.
  *
- * The gate word may have been closed only now, by a scheduler that takes the queue for idle. It is
- * told before the launch: the driver's call may wait for what is behind the gate, and would never
- * come to fm_xq_end(). */
+ * The gate word may be closed only now, or before the device comes to a gate at which it looks
+ * itself, by a scheduler that takes the queue for idle. It is told before the launch: the driver's
+ * call may wait for what is behind the gate, and would never come to fm_xq_end(). */
 static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now, bool *none)
 {
 	uint64_t interval = atomic_load(&q->interval), gates;
-	bool curious = false, full, closed, device;
+	bool curious = false, full, closed, device, placed;
 
 	pthread_mutex_lock(&q->cold->lock);
 	gates = atomic_load(&q->slot->gates);
@@ -109,11 +109,12 @@ static uint64_t gate(struct fm_xq *q, uint64_t est, uint64_t now, bool *none)
 	/* Another thread may just have found that there are no gates. */
 	if ((full || closed || curious) && q->level >= FM_LEVEL_QUEUED)
 		fm_xq_place_gate(q, curious, now);
-	*none = closed && atomic_load(&q->slot->gates) == gates;
-	if (device && atomic_load(&q->slot->gates) != gates)
+	placed = atomic_load(&q->slot->gates) != gates;
+	*none = closed && !placed;
+	if (device && placed)
 		q->cold->told_by--; /* this command has begun, and comes behind the gate */
 	fm_xq_leave(q);
-	if (closed || !fm_xq_may_run(q))
+	if (placed || closed || !fm_xq_may_run(q))
 		fm_xq_announce(q);
 	return est;
 }

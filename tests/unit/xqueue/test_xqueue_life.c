@@ -307,6 +307,24 @@ static void test_tells_before_it_launches_device_gates(void **state)
 	tells_before_it_launches(WORDS);
 }
 
+/* A device that looks at gates itself may find one closed that was open when the command began. The
+ * first command of a kind has a gate in front of it. */
+static void test_tells_of_what_is_behind_a_gate(void **state)
+{
+	struct fm_xq *q;
+
+	start_device(WORDS);
+	q = new_queue(false, 0);
+	atomic_store(&q->slot->bells, FM_BELL_READY);
+	fm_xq_begin(q, COMMAND_NS, false);
+	assert_int_equal(atomic_load(&q->slot->gates), 1);
+	assert_int_equal(peer.bells, 1);
+	fm_xq_end(q);
+	assert_int_equal(peer.bells, 1);
+	wait_all(q);
+	stop_device();
+}
+
 /* While others wait for the device, the end of the work is noticed though nobody here waits for it.
  */
 static void test_contended_queue_reports_its_end(void **state)
@@ -561,6 +579,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(test_who_looks_last_tells),
 	cmocka_unit_test(test_tells_before_it_launches),
 	cmocka_unit_test(test_tells_before_it_launches_device_gates),
+	cmocka_unit_test(test_tells_of_what_is_behind_a_gate),
 	cmocka_unit_test(test_contended_queue_reports_its_end),
 	cmocka_unit_test(test_launch_that_lasts),
 	cmocka_unit_test(test_threads_on_one_queue),
