@@ -184,6 +184,18 @@ static inline void run(void)
 	}
 }
 
+/* Nothing stands in the streams. The feed's thread may have something done just now, which ends. */
+static inline void assert_streams_are_empty(void)
+{
+	uint64_t end = fm_now() + PATIENCE;
+	bool busy;
+
+	while (assert_int_equal(fm_cu_gates_look(w.gates, &busy), 0), busy) {
+		assert_true(fm_now() < end);
+		usleep(200);
+	}
+}
+
 static inline void stop(void)
 {
 	assert_int_equal(fm_cu_gates_destroy(w.gates), 0);
