@@ -410,6 +410,8 @@ static void test_given_back_while_it_rests(void **state)
 	pause_device();
 	for (unsigned i = 0; i < 100; i++)
 		launch(q, i);
+	/* It is to rest before the device has come to the end. */
+	assert_int_equal(fm_rest_begin(c, FM_NEVER, NULL), -EAGAIN);
 	w.pause = false;
 	come_to_rest(c);
 	move(c);
