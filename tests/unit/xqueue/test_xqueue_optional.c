@@ -351,7 +351,8 @@ static void test_quiesce_at_the_end(void **state)
 	struct fm_xq *q = start(model_ops(), WORDS);
 
 	assert_int_equal(model.quiesced, 0);
-	fm_agent_stop(q->client);
+	fm_agent_stop(q->client); /* which waits for the agent, but not for ever */
+	eventually(atomic_load(&q->client->stopped));
 	assert_int_equal(model.quiesced, 1);
 	stop_device();
 }

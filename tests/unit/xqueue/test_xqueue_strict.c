@@ -45,7 +45,8 @@ static void page_counts(unsigned level)
 	set_gate(f.q, FM_GATE_CLOSED);
 	set_gate(f.q, FM_GATE_OPEN);
 	assert_rests(f.q, ALL);
-	peer.refuse = peer.gone = true;
+	peer.refuse = true; /* before it is gone: the next one would come at once */
+	peer.gone = true;
 	fm_client_wake(f.q->client);
 	eventually(peer.closed == 1);
 	assert_rests(f.q, ALL);
@@ -158,7 +159,7 @@ static void test_closed_looks_nowhere(void **state)
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	config.hwq = simq;
 	assert_int_equal(fm_xq_create(&q, client(false), &config), 0);
-	assert_int_equal(reaching.asked, 1);
+	assert_true(reaching.asked > 0); /* by the agent, too, if it is about */
 	pause_device();
 	launch(q, 0);
 	fm_xq_close(q);
