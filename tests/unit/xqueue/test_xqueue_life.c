@@ -342,18 +342,6 @@ static void test_contended_queue_reports_its_end(void **state)
 	stop_device();
 }
 
-static bool nothing_is_tracked(struct fm_xq *q)
-{
-	bool yes;
-
-	pthread_mutex_lock(&q->cold->lock);
-	fm_xq_leave(q);
-	pthread_mutex_lock(&q->cold->lock);
-	yes = !q->cold->tracks;
-	fm_xq_leave(q);
-	return yes;
-}
-
 /* A call that waits behind a closed gate is looked at less and less often, and its end as soon as
  * it has begun to be one that can be asked for. */
 static void test_launch_that_lasts(void **state)

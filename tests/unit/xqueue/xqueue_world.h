@@ -8,6 +8,7 @@
 #pragma once
 #include "api/soft/sim.h"
 #include "own_process.h"
+#include "xqueue/segment.h"
 #include "xqueue/xqueue.h"
 #include <errno.h>
 #include <pthread.h>
@@ -24,6 +25,7 @@ static struct {
 	_Atomic unsigned opened, closed, bells, queues, queues_gone, hints, groups, segments;
 	_Atomic int priority;         /* of the last segment that began */
 	_Atomic unsigned room, rooms; /* as last told; how often */
+	_Atomic unsigned rounds;      /* so often the agent has begun to look at its queues */
 	void (*_Atomic looks)(void);  /* called by the agent before it looks at its queues */
 } peer;
 
@@ -76,6 +78,7 @@ static inline uint64_t peer_service(struct fm_link *l, uint64_t now)
 {
 	void (*looks)(void) = peer.looks;
 
+	peer.rounds++;
 	if (looks)
 		looks();
 	return peer.gone ? 0 : FM_NEVER;
@@ -92,8 +95,8 @@ static const struct fm_link_ops peer_link = {
 
 static inline void peer_room(enum fm_slice_mode room)
 {
-	peer.room = room;
 	peer.rooms++;
+	peer.room = room; /* the test looks at this one first */
 }
 
 /* Of the client that is made first: it can rest (rest.h), and who is to be kept out is asked. */
@@ -231,6 +234,19 @@ static inline void warm_up(struct fm_xq *q)
 	w.n = 0;
 }
 
+/* No tracker is under way, and those that were have taught what they could. */
+static inline bool nothing_is_tracked(struct fm_xq *q)
+{
+	bool yes;
+
+	pthread_mutex_lock(&q->cold->lock);
+	fm_xq_leave(q);
+	pthread_mutex_lock(&q->cold->lock);
+	yes = !q->cold->tracks;
+	fm_xq_leave(q);
+	return yes;
+}
+
 static inline void device_goes_on(unsigned ticks)
 {
 	uint64_t until = fm_simdev_now(w.dev) + ticks * COMMAND_NS;
@@ -242,6 +258,14 @@ static inline void set_gate(struct fm_xq *q, enum fm_gate gate)
 {
 	atomic_store(&q->slot->gate, gate);
 	fm_client_wake(q->client);
+}
+
+/* The agent has seen all that there is to see now: whatever it read before is used up. */
+static inline void agent_looks(struct fm_xq *q)
+{
+	unsigned from = peer.rounds;
+
+	eventually((fm_client_wake(q->client), peer.rounds > from + 1));
 }
 
 struct feeder {
