@@ -474,6 +474,8 @@ uint64_t fm_xq_device_pump(struct fm_xq *q, uint64_t now)
 
 	note_progress(q, now);
 	fm_xq_device_stopped(q, now);
+	if (open)
+		x->seen_at_gate = 0; /* when it closes again the device may be about to pass it */
 	if (open && fm_slot_pending(q->slot))
 		goes_on_working(q, now);
 	if (!strays(q) && (!fm_slot_pending(q->slot) || (!q->closing && !fm_xq_end_matters(q)))) {
