@@ -17,7 +17,8 @@ static struct {
 	_Atomic bool waits, goes_on;
 } aside;
 
-/* In the call of the driver that waits, before it does, until the device has heard of the releases. */
+/* In the call of the driver that waits, before it does, until the device has heard of the releases.
+ */
 static void hold(void)
 {
 	aside.waits = true;
