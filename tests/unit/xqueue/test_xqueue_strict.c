@@ -145,7 +145,7 @@ static void count_rounds(void)
 
 static void test_closed_looks_nowhere(void **state)
 {
-	struct fm_hw_ops busy = fm_simq_word_ops;
+	static struct fm_hw_ops busy; /* the agent reads it to the end */
 	struct fm_xq_config config = {.device = "sim", .ops = &busy, .in_order = true};
 	struct fm_simq *simq;
 	struct fm_xq *q;
@@ -155,6 +155,7 @@ static void test_closed_looks_nowhere(void **state)
 	start_device(WORDS);
 	make_page(&reader);
 	fm_client_strict(client(false), reader);
+	busy = fm_simq_word_ops;
 	busy.device_gate.reach_gates = reach_later;
 	assert_int_equal(fm_simq_new(&simq, w.dev), 0);
 	config.hwq = simq;
