@@ -15,14 +15,18 @@
 
 #include <cmocka.h>
 
-#define eventually(condition)                                      \
-	do {                                                       \
-		uint64_t limit_ = fm_now() + 60 * FM_S;            \
-		bool met_;                                         \
-		while (!(met_ = (condition)) && fm_now() < limit_) \
-			usleep(200);                               \
-		if (!met_)                                         \
-			fail_msg("never: %s", #condition);         \
+/* Gives up after a minute in which this process was not stopped itself. */
+#define eventually(condition)                                                          \
+	do {                                                                           \
+		uint64_t limit_ = fm_now() + 60 * FM_S;                                \
+		unsigned naps_ = 0;                                                    \
+		bool met_;                                                             \
+		while (!(met_ = (condition)) && (fm_now() < limit_ || naps_ < 1000)) { \
+			usleep(200);                                                   \
+			naps_++;                                                       \
+		}                                                                      \
+		if (!met_)                                                             \
+			fail_msg("never: %s", #condition);                             \
 	} while (0)
 
 static inline int run_own_process(char *self, const char *name)
