@@ -60,6 +60,7 @@
  *   near DEVICE  makes another device ready, without memory there
  *   enable 0     that one reaches what is on the first
  *   poolaccess 0 it reaches the first one's pool
+ *   grant N      it reaches block N, which the program has mapped
  *   reach N      a kernel there writes to block N, of the first device
  *   peers 0      block 0 is copied to that device, within it, and back
  *   other MS     a kernel that takes so long there, and then the first memory
@@ -1180,6 +1181,14 @@ static void do_enable(struct job *j, int n)
 	CU(cuCtxSetCurrent(j->c.ctx));
 }
 
+static void do_grant(struct job *j, int n)
+{
+	const struct cu_access both = {{CU_LOCATION_DEVICE, near.c.dev}, CU_ACCESS_BOTH};
+
+	(void)j;
+	CU(cuMemSetAccess(mine.at[n], mine.size[n], &both, 1));
+}
+
 static void do_poolaccess(struct job *j, int n)
 {
 	const struct cu_access both = {{CU_LOCATION_DEVICE, near.c.dev}, CU_ACCESS_BOTH};
@@ -1489,6 +1498,7 @@ int main(int argc, char **argv)
 		{"near", do_near},
 		{"enable", do_enable},
 		{"poolaccess", do_poolaccess},
+		{"grant", do_grant},
 		{"reach", do_reach},
 		{"peers", do_peers},
 		{"other", do_other},

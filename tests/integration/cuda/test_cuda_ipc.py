@@ -225,6 +225,25 @@ def passed_on_while_out(stack):
             p.ends()
 
 
+def taken_while_out(stack):
+    """A program whose memory is on the host opens another one's: what it has of its own comes back as it was."""
+    fermata = world(stack)
+    for how, say, take, drop in (("alloc 20", "give 0", "take 20", "drop 1"), ("vmm 46", "export 0", "import 0", "free 1")):
+        one, two = start(fermata), start(fermata)
+        one.do(how, "fill 1", say)
+        two.do("alloc 30", "fill 2")
+        fermata.cli("suspend", "--out", "--wait", str(two.pid))
+        check(fermata.group(two.pid)["memory"][0]["host_bytes"] >= 30 * MIB, fermata.group(two.pid)["memory"])
+        mark = two.mark()
+        two.tell(take)
+        fermata.cli("resume", "--wait", str(two.pid))
+        two.line(take.split()[0], after=mark)
+        check("refused" not in two.lines[mark:], two.lines[mark:])
+        two.do("fill 3", drop, "check 3")
+        for p in (one, two):
+            p.ends()
+
+
 def closed_by_the_program(stack):
     """A program that closes what it does not know has new handles that are good; who has the memory keeps it."""
     fermata = world(stack)
@@ -400,6 +419,7 @@ main(
     freed_while_another_has_it,
     owners_that_are_not_there,
     passed_on_while_out,
+    taken_while_out,
     closed_by_the_program,
     owners_that_lie,
     junk_for_the_owner,

@@ -51,8 +51,8 @@ def opened_before_and_behind(stack):
 
 
 def opened_while_out(stack):
-    """Access that is given while the memory is on the host holds when it is back; also for a pool."""
-    for how, opens in (("alloc 4", "enable 0"), ("pool 4", "poolaccess 0")):
+    """Access that is given while the memory is on the host holds when it is back; also for a pool, and for what the program maps."""
+    for how, opens in (("alloc 4", "enable 0"), ("pool 4", "poolaccess 0"), ("vmm 46", "grant 0")):
         fermata, p = start(stack, how, "alloc 5", "fill 1")
         fermata.cli("suspend", "--out", "--wait", str(p.pid))
         check(sum(m["host_bytes"] for m in fermata.group(p.pid)["memory"]) >= 9 * MIB, fermata.group(p.pid)["memory"])
