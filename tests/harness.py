@@ -66,14 +66,14 @@ def need_level_3(there):
 
 
 def eventually(what, fn, seconds=PATIENCE):
-    """Poll until fn() is true and return what it gave."""
+    """Poll until fn() is true and return what it gave. What is a text, or a function that has one when that did not happen."""
     deadline = time.monotonic() + seconds
     while True:
         value = fn()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what}")
+            raise AssertionError(f"not within {seconds} s: {what() if callable(what) else what}")
         time.sleep(0.005)
 
 
