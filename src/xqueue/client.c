@@ -208,7 +208,8 @@ void fm_client_fail_open(struct fm_client *c)
 /* Called when a daemon welcomes us: the session before is over. Lock held. */
 static void look_at_gates(struct fm_client *c, bool strict)
 {
-	c->strict = strict;
+	atomic_store(&c->strict, strict);
+	atomic_store(&c->joins, false);
 	for (unsigned i = 0; i < FM_CLIENT_QUEUES; i++) {
 		open_left(c, i);
 		if (c->queue[i])
@@ -257,6 +258,20 @@ int fm_client_gates(const struct fm_client *c)
 bool fm_client_connected(struct fm_client *c)
 {
 	return !fm_client_free_run(c);
+}
+
+bool fm_client_is_strict(const struct fm_client *c)
+{
+	return atomic_load(&c->strict);
+}
+
+bool fm_client_finds_strict(const struct fm_client *c)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+
+	for (unsigned ms = 0; ms < FM_CLIENT_JOIN_MS && atomic_load(&c->joins); ms++)
+		nanosleep(&nap, NULL);
+	return fm_client_is_strict(c);
 }
 
 struct fm_board *fm_client_board(const struct fm_client *c)

@@ -80,9 +80,10 @@ struct fm_client {
 
 	/* Strict mode: gate words that we only read. NULL until a daemon gives them; then they are
 	 * kept for life, because gates in the driver look there. `strict` belongs to the current
-	 * daemon, or to the last one, and is under the lock. */
+	 * daemon, or to the last one, and is written under the lock. `joins`: a session has begun,
+	 * and the daemon has not said yet which it is. */
 	struct fm_gates *gates;
-	bool strict;
+	_Atomic bool strict, joins;
 
 	pthread_mutex_t lock; /* queues, slots, groups, sending; never held over a driver call */
 	struct fm_xq *queue[FM_CLIENT_QUEUES]; /* by slot */

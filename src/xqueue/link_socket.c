@@ -82,12 +82,14 @@ static int socket_open(struct fm_link **out, struct fm_client *client, const cha
 		free(l);
 		return rc;
 	}
+	atomic_store(&client->joins, true);
 	*out = l;
 	return 0;
 }
 
 static void socket_close(struct fm_link *l)
 {
+	atomic_store(&l->client->joins, false);
 	fm_ownfd_close(&l->sock);
 	free(l);
 }

@@ -234,6 +234,11 @@
 #define FM_CLIENT_STOP_MS 200
 /* [ms] and the agent waits this long for stopped commands to go on. */
 #define FM_CLIENT_LAST_MS 100
+/* [ms] What must know at once whether the daemon is strict waits so long for it to say so; longer:
+ * a start waits for a daemon that hangs; shorter: one that is busy counts as not strict for a
+ * moment.
+ */
+#define FM_CLIENT_JOIN_MS 1000u
 /* [time] Between two attempts to find a daemon: the first, and the most. */
 #define FM_CLIENT_BACKOFF_MIN (50 * FM_MS)
 #define FM_CLIENT_BACKOFF_MAX (5 * FM_S)

@@ -90,6 +90,10 @@ void fm_client_images(const struct fm_client *c, struct fm_client_images *n);
 /* Counts n more images, or kernels of other images, that were left unchanged for one reason. */
 void fm_client_count_left(struct fm_client *c, const char *what, const char *why, unsigned n);
 bool fm_client_connected(struct fm_client *c); /* a scheduler is connected */
+/* Is the scheduler strict, or was the last one? The second waits, for a second at most, where a
+ * session is just beginning. */
+bool fm_client_is_strict(const struct fm_client *c);
+bool fm_client_finds_strict(const struct fm_client *c);
 /* The memory in which the words of its hwqueues lie (struct fm_gate_words). It begins with eight
  * bytes that never change. */
 struct fm_board *fm_client_board(const struct fm_client *c);

@@ -370,6 +370,32 @@ static void each_call_fails(void)
 	MUST(told > 10);
 }
 
+/* In strict mode; what it says to do instead is allowed. */
+static void refused(void)
+{
+	static const char *const engines[] = {"graphs", "gates"};
+	int error;
+
+	for (unsigned i = 0; i < 2; i++) {
+		engine = engines[i];
+		make_resident("edf", 1);
+		IS(0, add_period(5000000, 1, 0, NULL));
+		IS(-EPERM, fm_gpu_set_start(set));
+		MUST(strstr(why(), "the daemon is strict") && strstr(why(), "fm_gpu_release()"));
+		IS(-ESHUTDOWN, fm_gpu_release(set, 0, 1));
+		fm_gpu_set_free(set);
+	}
+	resident = false;
+	set = make("edf", 1, &error);
+	MUST(set);
+	IS(0, add_period(0, 1, 0, NULL));
+	IS(0, fm_gpu_set_start(set));
+	IS(0, fm_gpu_release(set, 0, 3));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(stats(0).done == 3);
+	fm_gpu_set_free(set);
+}
+
 /* As cuda_gpu_set.c: until it is told to stop, or so many jobs have come by word. */
 static void worker(unsigned jobs)
 {
@@ -419,6 +445,7 @@ static const struct {
 	{"exits", exits},
 	{"fails", each_call_fails},
 	{"idles", gets_a_turn},
+	{"refused", refused},
 };
 
 int main(int argc, char **argv)

@@ -13,10 +13,13 @@ CHANNELS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "FAKE_CUDA_NARROW": "1"}  # NAR
 SET = program("cuda_gpu_graphs")
 
 
-def world(stack, runtime=b"!<arch>\n"):
+LAX = "[security]\nstrict = no\n"  # a strict daemon refuses sets that are resident
+
+
+def world(stack, runtime=b"!<arch>\n", config=None):
     """The fake's linker is content with any library; here, as where there is no toolkit, it is one of ours."""
     need_cuda_shim()
-    fermata = Fermata(stack)
+    fermata = Fermata(stack, config)
     place = os.path.join(fermata.dir, "libcudadevrt.a")
     if runtime:
         with open(place, "wb") as f:
@@ -52,7 +55,7 @@ def what_a_program_sees(stack):
 
 
 def sets_that_are_resident(stack):
-    fermata = world(stack)
+    fermata = world(stack, config=LAX)
     for name in "resident", "resident-ends":
         case(fermata, name)
     case(fermata, "resident", "--guardian")
@@ -65,7 +68,7 @@ def sets_of_several_slots(stack):
 
 
 def what_a_device_is_to_measure_can_be_measured(stack):
-    fermata = world(stack)
+    fermata = world(stack, config=LAX)
     p = fermata.program([SET, "measure", "3"])
     check(len(p.line("row 3").split()) == 7 and p.wait() == 0, f"status {p.p.returncode}")
     for mode, numbers in ("decisions 0 3", 3), ("decisions 1 3", 3), ("release 0", 2), ("release 1", 2), ("word", 2), \
@@ -79,7 +82,7 @@ def what_a_device_is_to_measure_can_be_measured(stack):
 
 def each_call_of_the_driver_fails_once(stack):
     case(world(stack), "fails")
-    case(world(stack), "resident-fails")
+    case(world(stack, config=LAX), "resident-fails")
 
 
 def without_a_device_runtime_it_does_not_start(stack):
@@ -105,13 +108,14 @@ def stops_and_goes_on(fermata, kind):
 
 def a_set_stops_with_its_group_and_goes_on(stack):
     fermata = world(stack)
-    for kind in "worker", "slots-worker", "resident-worker":
+    for kind in "worker", "slots-worker":
         stops_and_goes_on(fermata, kind)
+    stops_and_goes_on(world(stack, config=LAX), "resident-worker")
 
 
 def people_see_its_tasks(stack):
-    fermata = world(stack)
     for kind, tasks, resident in ("worker", 5, False), ("resident-worker", 6, True):
+        fermata = world(stack, config=LAX if resident else None)
         w = worker(fermata, kind=kind)
         fermata.shows_set(w, "fair", tasks=tasks, resident=resident)
         w.finish()
@@ -129,7 +133,7 @@ def a_more_urgent_program_comes_first(stack):
 
 
 def suspended_at_random(stack):
-    fermata, rng = world(stack), random.Random(11)
+    fermata, rng = world(stack, config=LAX), random.Random(11)
     programs = [fermata.program([SET, kind, "120"], cls=Worker) for kind in ("worker", "resident-worker")]
     for p in programs:
         p.line("ready")
@@ -143,13 +147,29 @@ def suspended_at_random(stack):
 
 
 def the_daemon_dies_while_the_set_stands(stack):
-    fermata = world(stack)
+    fermata = world(stack, config=LAX)  # after a strict one it stands
     w = worker(fermata)
     w.advances()
     fermata.cli("suspend", str(w.pid))
     w.stands()
     fermata.kill()
     w.advances()
+    w.finish()
+
+
+def a_strict_daemon_that_comes_later_has_no_resident(stack):
+    fermata = world(stack, config=LAX)
+    w = worker(fermata, kind="resident-worker")
+    w.advances()
+    for config, resident in ("[security]\nstrict = yes\n", False), (LAX, True):
+        fermata.become(config)
+        fermata.knows(w.pid)
+        eventually("chains stay no more, or stay again", lambda: queue(fermata, w)["set"]["resident"] == resident)
+        w.advances()
+        fermata.cli("suspend", str(w.pid))
+        w.stands()
+        fermata.cli("resume", str(w.pid))
+        w.advances()
     w.finish()
 
 
@@ -166,4 +186,5 @@ if __name__ == "__main__":
         a_more_urgent_program_comes_first,
         suspended_at_random,
         the_daemon_dies_while_the_set_stands,
+        a_strict_daemon_that_comes_later_has_no_resident,
     )

@@ -13,9 +13,10 @@ from harness import FERMATA, PATIENCE, Fermata, Worker, check, cuda_env, eventua
 
 CHANNELS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "FAKE_CUDA_NARROW": "1"}  # NARROW: streams share so many channels
 RESIDENT = program("cuda_gpu_resident")
+STRICT, LAX = "[security]\nstrict = yes\n", "[security]\nstrict = no\n"  # a strict daemon refuses what this is about
 
 
-def world(stack, config=None):
+def world(stack, config=LAX):
     need_cuda_shim()
     fermata = Fermata(stack, config)
     fermata.env = cuda_env({**fermata.env, **CHANNELS})
@@ -168,9 +169,26 @@ def what_a_device_is_to_measure_can_be_measured(stack):
         check(p.wait() == 0, f"hold {kind}: status {p.p.returncode}")
 
 
-def in_strict_mode_it_stands_until_there_is_a_daemon(stack):
-    fermata = world(stack, "[security]\nstrict = yes\n")
+def in_strict_mode_it_does_not_start(stack):
+    for _ in range(20):  # also where the daemon has not said yet that it is strict
+        case(world(stack, STRICT), "refused")
+
+
+def a_strict_daemon_that_comes_later_has_no_resident(stack):
+    fermata = world(stack)
     w = worker(fermata)
+    w.advances()
+    for config, resident in (STRICT, False), (LAX, True):
+        fermata.become(config)
+        fermata.knows(w.pid)
+        eventually("the resident goes, or is there again", lambda: queue(fermata, w)["set"]["resident"] == resident)
+        w.advances()
+        fermata.cli("suspend", str(w.pid))
+        w.stands()
+        fermata.cli("resume", str(w.pid))
+        w.advances()
+    fermata.become(STRICT)
+    fermata.knows(w.pid)
     fermata.stands_without_a_daemon(w)
     w.finish()
 
@@ -188,5 +206,6 @@ if __name__ == "__main__":
         suspended_at_random,
         traces_have_what_the_device_has_decided,
         what_a_device_is_to_measure_can_be_measured,
-        in_strict_mode_it_stands_until_there_is_a_daemon,
+        in_strict_mode_it_does_not_start,
+        a_strict_daemon_that_comes_later_has_no_resident,
     )

@@ -154,7 +154,7 @@ def suspended_at_random(stack):
 
 
 def the_daemon_dies_while_the_set_stands(stack):
-    fermata = world(stack)
+    fermata = world(stack, "[security]\nstrict = no\n")  # after a strict one it stands
     w = worker(fermata)
     w.advances()
     fermata.cli("suspend", str(w.pid))

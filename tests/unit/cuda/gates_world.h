@@ -204,7 +204,7 @@ static inline void stop(void)
 
 /* --- with the thread that fills streams --- */
 static struct {
-	_Atomic bool shut, leaves;
+	_Atomic bool shut, leaves, bars;
 	_Atomic unsigned begun, ended, stands;
 	_Atomic uint64_t finished;
 } maker;
@@ -247,12 +247,19 @@ static inline bool leaves(void *arg)
 	return maker.leaves;
 }
 
+static inline bool bars(void *arg)
+{
+	(void)arg;
+	return maker.bars;
+}
+
 static const struct fm_cu_feed_hooks hooks = {.begin = begins,
 	.end = ends,
 	.finished = has_finished,
 	.may_run = may_run,
 	.stands = stands,
-	.leaves = leaves};
+	.leaves = leaves,
+	.bars = bars};
 
 static inline int release_fed(struct fm_cu_feed *f, uint32_t task, uint64_t jobs)
 {

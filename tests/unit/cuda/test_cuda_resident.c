@@ -169,6 +169,29 @@ static void it_is_not_there_in_a_park(void **state)
 	end_resident(f);
 }
 
+/* What it does is done without it, as the thread looks. */
+static void it_is_not_there_while_it_is_barred(void **state)
+{
+	struct fm_cu_feed *f;
+	uint64_t before;
+
+	(void)state;
+	describe_resident(2, 1, FM_GS_FIFO);
+	w.task[0].period = 5 * FM_MS;
+	f = start_fed(2);
+	fm_cu_feed_word(f, 1);
+	for (unsigned round = 0; round < 6; round++) {
+		maker.bars = round % 2;
+		UNTIL(fm_cu_gates_resides(w.gates) == !maker.bars);
+		before = told_done(0);
+		add_to_word(1, 1);
+		UNTIL(told_done(0) > before + 2 && told_done(1) == 1 + round);
+		assert_int_equal(fm_cu_gates_resides(w.gates), !maker.bars);
+	}
+	end_resident(f);
+	maker.bars = false;
+}
+
 static void what_stands_in_advance_runs_before_a_call(void **state)
 {
 	struct fm_cu_feed *f;
@@ -465,6 +488,7 @@ int main(void)
 		cmocka_unit_test(jobs_come_by_word),
 		cmocka_unit_test(it_goes_while_nothing_comes),
 		cmocka_unit_test(it_is_not_there_in_a_park),
+		cmocka_unit_test(it_is_not_there_while_it_is_barred),
 		cmocka_unit_test(what_stands_in_advance_runs_before_a_call),
 		cmocka_unit_test(it_leaves_when_nobody_renews_its_stay),
 		cmocka_unit_test(it_goes_when_its_stay_is_taken_back),

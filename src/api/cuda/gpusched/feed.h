@@ -15,10 +15,10 @@
  * Of a resident set (gates.h) the tasks that are released by themselves, by period or word, have
  * jobs in their streams in advance. The thread renews the resident's stay, and launches it when it
  * has gone and there is something for it. While it is gone, because the set is parked, the thread
- * has what is released by period decided at its time, and looks at words by copies. In a leave, and
- * when the set ends, jobs that stand in advance run without a release. The maker knows of no such
- * job, and its may_run() may say no for as long as there is none: so one is counted for all of them
- * until they have run.
+ * has what is released by period decided at its time, and looks at words by copies. So it is for as
+ * long as its maker bars residents. In a leave, and when the set ends, jobs that stand in advance
+ * run without a release. The maker knows of no such job, and its may_run() may say no for as long
+ * as there is none: so one is counted for all of them until they have run.
  *
  * A task whose enqueue fails is off when its jobs before that one are complete: jobs of other tasks
  * that come after these stand in their streams already. Those that stand there in advance count as
@@ -58,6 +58,7 @@ struct fm_cu_feed_hooks {
 	void (*failed)(void *arg, uint32_t task, int error);
 	bool (*may_run)(void *arg);
 	bool (*leaves)(void *arg); /* is somebody between leave and stay? */
+	bool (*bars)(void *arg);   /* is nothing to reside, whatever the set is? */
 	/* How things are, after decisions and parks: for people, so not after each. By the thread;
 	 * the words last for the call. */
 	void (*show)(void *arg, const struct fm_cu_gates_words *words, bool parked);

@@ -43,6 +43,7 @@ struct fm_cu_feed {
 	_Atomic bool has_words;
 	bool drains, retires;
 	bool left;          /* as the device was told */
+	bool barred;        /* as the maker has said last */
 	uint64_t seen_done; /* jobs, when the last look began */
 	/* Of the thread, or under `park': */
 	uint64_t expired; /* stays, of which the device was told that they are over */

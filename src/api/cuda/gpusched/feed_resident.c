@@ -70,17 +70,18 @@ static void end_own_leave(struct fm_cu_feed *f)
 void fm_cu_feed_keep_resident(struct fm_cu_feed *f)
 {
 	uint64_t now = fm_now();
-	bool stays, due;
+	bool goes_on, due;
 
 	if (!fm_cu_gates_is_resident(f->gates))
 		return;
 	pthread_mutex_lock(&f->park);
 	pthread_mutex_lock(&f->lock);
-	stays = !f->parked && !f->left && !f->lost && !f->stop;
-	due = stays && wants(f, now);
+	f->barred = f->hooks.bars && f->hooks.bars(f->hooks.arg);
+	goes_on = !f->parked && !f->left && !f->lost && !f->stop;
+	due = goes_on && !f->barred && wants(f, now);
 	pthread_mutex_unlock(&f->lock);
-	if (stays) {
-		fm_cu_gates_lend(f->gates, now + FM_CU_SET_LEASE);
+	if (goes_on) {
+		fm_cu_gates_lend(f->gates, f->barred ? 0 : now + FM_CU_SET_LEASE);
 		end_own_leave(f);
 		if (due)
 			fm_cu_gates_reside(f->gates, FM_CU_SET_IDLE, f->has_words);
@@ -134,7 +135,7 @@ uint64_t fm_cu_feed_next_wake(const struct fm_cu_feed *f)
 
 	if (!fm_cu_gates_is_resident(f->gates) || f->lost)
 		return FM_NEVER;
-	if (f->parked || f->left) { /* it is decided by the host when that is due */
+	if (f->parked || f->left || f->barred) { /* it is decided by the host when that is due */
 		wake = FM_MAX(wake, now + FM_CU_SET_LOOK);
 		return f->has_words ? FM_MIN(wake, now + FM_CU_SET_PARKED) : wake;
 	}

@@ -475,12 +475,28 @@ static int make_all(struct fm_cuda_set *d)
 	return rc;
 }
 
+/* docs/strict.md */
+static int check_strict(struct fm_gpu_set *s)
+{
+	struct fm_client *c = fm_shim_client();
+
+	if (!s->resident || !c || !fm_client_finds_strict(c))
+		return 0;
+	return fm_gpu_fail(s, -EPERM,
+		"the daemon is strict, and a resident set stays on the device by words that this "
+		"program can write: release its tasks by fm_gpu_release(), in a set that is not "
+		"`resident', or have the daemon run with strict = no");
+}
+
 static int start(struct fm_gpu_set *s)
 {
 	struct fm_cuda_set *d = s->device;
-	int rc = -ENODEV;
+	int rc = -ENODEV, strict;
 	FM_NO_CANCEL;
 
+	strict = check_strict(s);
+	if (strict)
+		return strict;
 	pthread_mutex_lock(&d->life);
 	if (d->gone || !enters(d)) {
 		fm_gpu_fail(s, rc, "the context of the set is gone");

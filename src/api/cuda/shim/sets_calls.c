@@ -143,6 +143,16 @@ static void show_task(struct fm_cuda_set *d, uint32_t number, const struct fm_gs
 	fm_cuda_set_queue_show_task(d->queue, &row);
 }
 
+/* What stays on a device in spite of its gate is not for strict mode, and a daemon of that kind may
+ * come after the start. */
+static bool bars(void *arg)
+{
+	const struct fm_client *c = fm_shim_has_client();
+
+	(void)arg;
+	return c && fm_client_is_strict(c);
+}
+
 void fm_cuda_set_show(void *arg, const struct fm_cu_gates_words *words, bool parked)
 {
 	struct fm_cuda_set *d = arg;
@@ -152,7 +162,7 @@ void fm_cuda_set_show(void *arg, const struct fm_cu_gates_words *words, bool par
 		.slots = made->slots,
 		.tasks = d->n,
 		.stopped = parked,
-		.resident = d->set->resident,
+		.resident = d->set->resident && !bars(d),
 		.decisions = words->set->decisions};
 
 	for (uint32_t i = 0; i < d->n && !row.running; i++)
@@ -180,6 +190,7 @@ const struct fm_cu_feed_hooks fm_cuda_set_hooks = {
 	.show = fm_cuda_set_show,
 	.stands = stands,
 	.leaves = leaves,
+	.bars = bars,
 };
 
 /* --- the words --- */
