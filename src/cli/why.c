@@ -399,7 +399,8 @@ static void show_out(const json_t *group)
 
 	const json_t *away = json_object_get(group, "away");
 
-	if (*cli_str(away, "trouble") && !strcmp(cli_str(away, "wish"), "in"))
+	if (*cli_str(away, "trouble") &&
+		(!strcmp(cli_str(away, "wish"), "in") || json_object_get(away, "stopped")))
 		show_line("  hint: %s\n", cli_str(away, "remedy"));
 	if (json_is_true(json_object_get(out, "stuck")))
 		puts("others needed its memory's room, but the memory did not go out within a "

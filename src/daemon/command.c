@@ -383,7 +383,7 @@ static json_t *cmd_resume(struct request *r)
 
 static int apply_away(struct steering *st, struct fm_bridge_group *g)
 {
-	json_array_append_new(st->ids, report_away(g));
+	json_array_append_new(st->ids, report_away(g, fm_now()));
 	return 0;
 }
 

@@ -209,7 +209,7 @@ struct report_memory report_memory_sums(const struct fm_bmemory_info *i);
 void report_memory(json_t *group, struct fm_bridge_group *g, uint64_t now);
 void report_out(json_t *group, const struct fm_bridge_group *g, const struct peer *p, uint64_t now);
 /* Where the memory of a group is, and where it is to be. */
-json_t *report_away(const struct fm_bridge_group *g);
+json_t *report_away(struct fm_bridge_group *g, uint64_t now);
 void report_jobs(json_t *o, struct fm_bridge_group_jobs j);
 const char *report_state(enum fm_ent_state state);
 long report_rss_kib(void);

@@ -78,6 +78,18 @@ uint64_t machine_own(pid_t pid)
 	return fm_sub_sat(resident, shared) * (uint64_t)page;
 }
 
+/* The state is behind the name, which may have any character in it. */
+bool machine_is_stopped(pid_t pid)
+{
+	char path[64], text[256], *state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	if (pid <= 0 || !read_text(path, text, sizeof(text)))
+		return false;
+	state = strrchr(text, ')');
+	return state && (!strncmp(state, ") T ", 4) || !strncmp(state, ") t ", 4));
+}
+
 void machine_place(const char *bus, struct fm_bridge_place *place)
 {
 	place->node = fm_pci_node(bus);

@@ -15,4 +15,6 @@
 uint64_t machine_host_left(void);
 /* Memory of its own that a process has in memory, from /proc/PID/statm; UINT64_MAX: not known. */
 uint64_t machine_own(pid_t pid);
+/* It does not run, for a signal or a debugger has stopped it (/proc/PID/stat). */
+bool machine_is_stopped(pid_t pid);
 void machine_place(const char *bus, struct fm_bridge_place *place);

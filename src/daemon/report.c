@@ -200,7 +200,7 @@ json_t *report_group(struct fm_bridge_group *g, const struct fm_bridge_group_inf
 	report_memory(o, g, now);
 	fm_bridge_group_away(g, &away);
 	if (away.wish != FM_MEM_STAY)
-		set(o, "away", report_away(g));
+		set(o, "away", report_away(g, now));
 	report_out(o, g, p, now);
 	set(o, "devices", ents.list);
 	return o;

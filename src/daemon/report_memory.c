@@ -2,6 +2,7 @@
 /* Reports the device memory of a group. If memory is short, members are missing. */
 #include "board/ledger.h"
 #include "daemon.h"
+#include "machine.h"
 #include "reply.h"
 
 /* Kinds of which the group has nothing are left out. */
@@ -101,19 +102,49 @@ static const char *wish_name(enum fm_mem_wish wish)
 	return wish == FM_MEM_OUT ? "out" : wish == FM_MEM_IN ? "in" : "stay";
 }
 
-json_t *report_away(const struct fm_bridge_group *g)
+static void find_stopped(void *arg, const struct fm_bprocess_info *i)
+{
+	pid_t *stopped = arg;
+
+	if (!*stopped && machine_is_stopped(i->pid))
+		*stopped = i->pid;
+}
+
+/* A process that is stopped says nothing of why its memory does not move. */
+static void add_stopped(
+	json_t *o, struct fm_bridge_group *g, const struct fm_bridge_away *a, uint64_t now)
+{
+	uint64_t left = a->wish == FM_MEM_OUT ? a->resident : a->host;
+	pid_t stopped = 0;
+
+	if (a->wish == FM_MEM_STAY || a->trouble || !left)
+		return;
+	fm_bridge_group_each_process(g, now, find_stopped, &stopped);
+	if (!stopped)
+		return;
+	set(o, "stopped", json_integer(stopped));
+	set(o, "trouble",
+		json_sprintf("process %d is stopped, by a signal or a debugger", (int)stopped));
+	set(o, "remedy", json_sprintf("kill -CONT %d", (int)stopped));
+}
+
+json_t *report_away(struct fm_bridge_group *g, uint64_t now)
 {
 	struct fm_bridge_group_info info;
 	struct fm_bridge_away a;
+	json_t *o;
 
 	fm_bridge_group_info(g, &info);
 	fm_bridge_group_away(g, &a);
-	return json_pack("{s:s, s:s, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "group",
+	o = json_pack("{s:s, s:s, s:b, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:s, s:s}", "group",
 		info.name, "wish", wish_name(a.wish), "suspended", info.suspended, "goes_on",
 		a.goes_on, "processes", (int)a.processes, "movable", number(a.movable), "resident",
 		number(a.resident), "host", number(a.host), "stays", number(a.stays), "pinned",
 		number(a.pinned), "trouble", fm_mem_trouble_text(a.trouble), "remedy",
 		fm_mem_trouble_remedy(a.trouble));
+	if (o)
+		add_stopped(o, g, &a, now);
+	return o;
 }
 
 /* Whose budget leaves the host no room for what is to go out. */

@@ -141,6 +141,24 @@ def stopped_while_it_moves(stack):
     p.ends()
 
 
+def stopped_before_it_moves(stack):
+    """It is said which process is stopped, and what helps; then its memory moves as it was told to."""
+    fermata = world(stack)
+    p = start(fermata)
+    p.do("alloc 20", "fill 1")
+    for moves, wish in ((out, ("suspend", "--out")), (back, ("resume",))):
+        p.p.send_signal(signal.SIGSTOP)
+        r = fermata.cli(*wish, "--wait", "--timeout", "1", str(p.pid), check_status=False)
+        check(r.returncode == 1, f"it moves: {r}")
+        for said in (r.stderr, fermata.cli("why", str(p.pid)).stdout):
+            check(f"process {p.pid} is stopped" in said and f"kill -CONT {p.pid}" in said, said)
+        p.p.send_signal(signal.SIGCONT)
+        moves(fermata, p)
+        check("is stopped" not in fermata.cli("why", str(p.pid)).stdout, "it is said to be stopped")
+    p.do("check 1")
+    p.ends()
+
+
 def stopped_while_it_comes_in(stack):
     """Others get what is free, and both go on behind that, also where they have no room together."""
     fermata = world(stack, capacity="100M", FAKE_CUDA_COPY="0.1:0.1:0.1")
@@ -223,4 +241,4 @@ def few_addresses(stack):
 
 
 main(odd_sizes_and_ends, odd_calls, advised_while_it_is_out, a_first_launch_behind_a_gate, a_larger_stack_behind_a_gate, freed_while_it_moves, stopped_while_it_moves,
-     stopped_while_it_comes_in,      *seldom_sanitized(a_kernel_that_does_not_end), where_memory_is_not_managed, a_part_of_a_device, few_addresses)
+     stopped_before_it_moves, stopped_while_it_comes_in,      *seldom_sanitized(a_kernel_that_does_not_end), where_memory_is_not_managed, a_part_of_a_device, few_addresses)

@@ -59,6 +59,21 @@ static void devices_have_places(void **state)
 	assert_int_equal(fm_pci_node(BUS), -1);
 }
 
+static void processes_are_stopped(void **state)
+{
+	(void)state;
+	put("/proc/999999/stat", "999999 (a) T (b) T ) R 1 2 3\n");
+	assert_false(machine_is_stopped(999999));
+	put("/proc/999999/stat", "999999 (a ) S (b)) T 1 2 3\n");
+	assert_true(machine_is_stopped(999999));
+	put("/proc/999999/stat", "999999 (a) t 1 2 3\n");
+	assert_true(machine_is_stopped(999999));
+	put("/proc/999999/stat", "999999 (a) T");
+	assert_false(machine_is_stopped(999999));
+	put("/proc/999999/stat", "");
+	assert_false(machine_is_stopped(999999) || machine_is_stopped(0) || machine_is_stopped(-1));
+}
+
 static void bridges(void **state)
 {
 	static const char *const none[] = {"", "../../../devices/pci0000:3a", "devices/x/y",
@@ -118,6 +133,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(devices_have_places),
+		cmocka_unit_test(processes_are_stopped),
 		cmocka_unit_test(bridges),
 		cmocka_unit_test(what_the_host_has_left),
 		cmocka_unit_test(nodes_of_the_settings),
