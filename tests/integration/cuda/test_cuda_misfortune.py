@@ -141,13 +141,27 @@ def stopped_while_it_moves(stack):
     p.ends()
 
 
+def stop(p):
+    """By a signal, all threads of it."""
+    def stands():
+        return all(") T " in read(f"/proc/{p.pid}/task/{task}/stat") for task in os.listdir(f"/proc/{p.pid}/task"))
+
+    p.p.send_signal(signal.SIGSTOP)
+    eventually("it is stopped", stands)
+
+
+def read(path):
+    with open(path, encoding="utf-8") as f:
+        return f.read()
+
+
 def stopped_before_it_moves(stack):
     """It is said which process is stopped, and what helps; then its memory moves as it was told to."""
     fermata = world(stack)
     p = start(fermata)
     p.do("alloc 20", "fill 1")
     for moves, wish in ((out, ("suspend", "--out")), (back, ("resume",))):
-        p.p.send_signal(signal.SIGSTOP)
+        stop(p)
         r = fermata.cli(*wish, "--wait", "--timeout", "1", str(p.pid), check_status=False)
         check(r.returncode == 1, f"it moves: {r}")
         for said in (r.stderr, fermata.cli("why", str(p.pid)).stdout):
