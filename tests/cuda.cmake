@@ -13,14 +13,16 @@ target_link_libraries(fake_cuda PRIVATE unpackers Threads::Threads ${CMAKE_DL_LI
 target_link_options(fake_cuda PRIVATE -Wl,-Bsymbolic -Wl,--exclude-libs,ALL) # as a driver: what is preloaded is not between its functions
 set_target_properties(fake_cuda PROPERTIES OUTPUT_NAME cuda SOVERSION 1
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes)
-# The same of before CUDA 11.7, as far as symbols go.
-add_library(fake_cuda_old SHARED $<TARGET_OBJECTS:fake_cuda_objects>)
-target_link_libraries(fake_cuda_old PRIVATE unpackers Threads::Threads ${CMAKE_DL_LIBS} m)
-target_link_options(fake_cuda_old PRIVATE -Wl,-Bsymbolic -Wl,--exclude-libs,ALL
-    -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/old.map)
-set_target_properties(fake_cuda_old PROPERTIES OUTPUT_NAME cuda SOVERSION 1
-    LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/old.map
-    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes/old)
+# The same of before CUDA 11.7, and of before 12.4, as far as symbols go.
+foreach(age old of_12_3)
+    add_library(fake_cuda_${age} SHARED $<TARGET_OBJECTS:fake_cuda_objects>)
+    target_link_libraries(fake_cuda_${age} PRIVATE unpackers Threads::Threads ${CMAKE_DL_LIBS} m)
+    target_link_options(fake_cuda_${age} PRIVATE -Wl,-Bsymbolic -Wl,--exclude-libs,ALL
+        -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/${age}.map)
+    set_target_properties(fake_cuda_${age} PROPERTIES OUTPUT_NAME cuda SOVERSION 1
+        LINK_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/${age}.map
+        LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fakes/${age})
+endforeach()
 # NVML beside it.
 add_library(fake_nvml SHARED ${CMAKE_CURRENT_SOURCE_DIR}/fakes/nvml/nvml.c
     ${CMAKE_CURRENT_SOURCE_DIR}/fakes/cuda/capacity.c)

@@ -30,6 +30,7 @@
 	X(CUDA_TEMPLATES, "images.lock of api/cuda/shim/managed/templates.c")       \
 	X(CUDA_PARTS, "parts.lock of api/cuda/shim/partition.c")                    \
 	X(CUDA_CODE, "lock of api/cuda/shim/guard/code.c")                          \
+	X(CUDA_FUNCTIONS, "all.lock of api/cuda/shim/functions.c")                  \
 	X(CUDA_SWEEP, "sweeping of api/cuda/shim/graph/graph_execs.c")              \
 	X(CL_KERNEL, "lock of struct fm_shim_kernel")                               \
 	X(CL_PROGRAM, "lock of struct fm_shim_program")                             \

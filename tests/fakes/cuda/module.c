@@ -439,6 +439,7 @@ fm_cu_result cuFuncGetAttribute(int *value, int which, CUfunction f)
 	fm_cu_result rc;
 
 	FK_TRY(enter_function(f));
+	fk_hw_load(f);
 	rc = fk_attribute(f->entry, which, value);
 	if (!rc && which == DYNAMIC)
 		*value = (int)fk_dynamic_most(f);

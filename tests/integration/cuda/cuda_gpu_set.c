@@ -285,6 +285,64 @@ static int write_at(struct CUstream_st *stream, CUdeviceptr at)
 											     : 0;
 }
 
+static CUdeviceptr there;
+
+static int write_there(struct CUstream_st *stream)
+{
+	return write_at(stream, there);
+}
+
+static void run_on_all(void)
+{
+	uint64_t done = stats(FM_GPU_SET).done;
+
+	for (unsigned i = 0; i < TASKS; i++)
+		task[i].first = write_there;
+	for (unsigned i = 0; i < 3; i++)
+		IS(0, fm_gpu_release(set, i, 2));
+	IS(0, fm_gpu_set_drain(set, PATIENCE));
+	MUST(stats(FM_GPU_SET).done == done + 6);
+	IS(0, fm_gpu_set_start(set));
+}
+
+/* The driver loads a kernel when it is launched first, and waits for the device, on which chunks
+ * stand at gates of the set. It was loaded before: as the set was started, or when the program got
+ * it. */
+static void launches_for_the_first_time(void)
+{
+	CUmodule before, meanwhile;
+
+	begin();
+	MUST(!cuMemAlloc_v2(&there, 4096));
+	MUST(!cuModuleLoad(&before, CUDA_PTX) && !cuModuleGetFunction(&spin, before, "spin"));
+	make_set(3, 1);
+	run_on_all();
+	MUST(!cuModuleLoad(&meanwhile, CUDA_PTX));
+	MUST(!cuModuleGetFunction(&spin, meanwhile, "spin"));
+	run_on_all();
+	MUST(!cuModuleUnload(before));
+	run_on_all();
+	fm_gpu_set_free(set);
+}
+
+/* Likewise by a driver that has libraries, of which no module is known. */
+static void launches_of_a_library(void)
+{
+	CUlibrary library;
+
+	begin();
+	MUST(!cuMemAlloc_v2(&there, 4096));
+	MUST(!cuLibraryLoadFromFile(&library, CUDA_PTX, NULL, NULL, 0, NULL, NULL, 0));
+	MUST(!cuLibraryGetKernel((CUkernel *)&spin, library, "spin"));
+	make_set(3, 1);
+	run_on_all();
+	MUST(!cuLibraryUnload(library));
+	MUST(!cuLibraryLoadFromFile(&library, CUDA_PTX, NULL, NULL, 0, NULL, NULL, 0));
+	MUST(!cuLibraryGetKernel((CUkernel *)&spin, library, "spin"));
+	run_on_all();
+	fm_gpu_set_free(set);
+}
+
 static int write_nowhere(struct CUstream_st *stream)
 {
 	return write_at(stream, 64);
@@ -541,6 +599,8 @@ static const struct {
 	{"enqueues", enqueues_that_fail},
 	{"waits", calls_that_wait},
 	{"traps", traps},
+	{"first", launches_for_the_first_time},
+	{"library", launches_of_a_library},
 	{"contexts", contexts_end},
 	{"contexts-and-sets", contexts_end_and_sets},
 	{"forks", forks},

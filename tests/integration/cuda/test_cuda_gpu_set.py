@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import LONG, PATIENCE, Fermata, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import BUILD, LONG, PATIENCE, Fermata, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
 
 CHANNELS = {"CUDA_DEVICE_MAX_CONNECTIONS": "32", "FAKE_CUDA_NARROW": "1"}  # NARROW: streams share so many channels
 SET = program("cuda_gpu_set")
@@ -90,6 +90,19 @@ def a_kernel_of_a_chunk_faults(stack):
         case(fermata, "traps")
         w.advances()
     w.finish()
+
+
+def a_kernel_is_launched_for_the_first_time(stack):
+    """The driver would wait for the device then; an old one has no call that loads a kernel, and loads it when it is asked about it."""
+    fermata = world(stack)
+    fermata.env["FAKE_CUDA_FIRST"] = "wait"
+    case(fermata, "first")
+    case(fermata, "library")
+    case(fermata, "first", "--guardian")
+    case(fermata, "library", "--guardian")
+    fermata.env["LD_LIBRARY_PATH"] = os.path.join(BUILD, "tests", "fakes", "of_12_3")
+    case(fermata, "first")
+    case(fermata, "library")
 
 
 def at_level_2(stack):
@@ -186,6 +199,7 @@ if __name__ == "__main__":
         a_set_stops_with_its_group_and_goes_on,
         people_see_its_tasks,
         a_kernel_of_a_chunk_faults,
+        a_kernel_is_launched_for_the_first_time,
         at_level_2,
         suspended_for_long,
         a_more_urgent_program_comes_first,

@@ -5,6 +5,7 @@
 #include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
+#include "functions.h"
 #include "give_back.h"
 #include "sets.h"
 #include <pthread.h>
@@ -215,6 +216,7 @@ static fm_cu_result gone(CUcontext ctx, fm_cu_result rc)
 		fm_cuda_partition_gone(ctx);
 		fm_cuda_mem_context_gone(ctx);
 		fm_cu_gates_context_gone(ctx);
+		fm_cuda_functions_context_gone(ctx);
 	}
 	fm_cuda_managed_context_gone(rc == FM_CU_SUCCESS ? ctx : NULL);
 	ended(ctx);

@@ -3,6 +3,7 @@
 #include "api/cuda/shim/graph/graph_guard.h"
 #include "api/cuda/shim/managed/managed.h"
 #include "base/cancel.h"
+#include "functions.h"
 #include "give_back.h"
 #include "sets.h"
 #include "shim/threads.h"
@@ -91,6 +92,7 @@ static void forget_all(void)
 {
 	fm_cuda_driver_fork_child(); /* first: others may look for the driver */
 	fm_cuda_code_fork_child();
+	fm_cuda_functions_fork_child();
 	fm_shim_forget_queues();
 	fm_cuda_contexts_fork_child();
 	fm_cu_fork_child();

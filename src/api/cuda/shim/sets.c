@@ -6,6 +6,7 @@
 #include "base/cancel.h"
 #include "base/lockorder.h"
 #include "device/gpugraphs.h"
+#include "functions.h"
 #include "gpusched/engine.h"
 #include "gpusched/task.h"
 #include "sets_device.h"
@@ -459,6 +460,8 @@ static int make_all(struct fm_cuda_set *d)
 	d->n = d->set->host.g.n;
 	for (uint32_t i = 0; i < d->n; i++)
 		d->work[i] = (struct fm_cuda_set_task){.of = d, .task = i};
+	if (!d->graphs) /* what is launched for a capture waits for nothing */
+		fm_cuda_functions_load(d->ctx);
 	rc = make_gates(d);
 	if (rc)
 		return rc;

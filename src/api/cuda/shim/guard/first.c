@@ -123,26 +123,42 @@ void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc)
 		add(hash(l.ctx, l.what, LOADED));
 }
 
-void fm_cuda_load(const void *function)
+#define REGISTERS 4 /* CU_FUNC_ATTRIBUTE_NUM_REGS */
+
+/* A driver before CUDA 12.4 loads what something is asked of. */
+static fm_cu_result load(CUfunction f)
 {
-	fm_cu_result (*load)(CUfunction f) =
+	fm_cu_result (*load_it)(CUfunction f) =
 		(fm_cu_result(*)(CUfunction))fm_cuda_symbol("cuFuncLoad");
+	fm_cu_result (*ask)(int *value, int which, CUfunction f) =
+		(fm_cu_result(*)(int *, int, CUfunction))fm_cuda_symbol("cuFuncGetAttribute");
+	int registers;
+
+	if (load_it)
+		return load_it(f);
+	return ask ? ask(&registers, REGISTERS, f) : FM_CU_ERROR_NOT_SUPPORTED;
+}
+
+fm_cu_result fm_cuda_load_now(const void *function)
+{
 	fm_cu_result (*function_of)(CUfunction * f, CUkernel k) =
 		(fm_cu_result(*)(CUfunction *, CUkernel))fm_cuda_symbol("cuKernelGetFunction");
-	struct fm_cuda_loading l = {0};
 	CUfunction f = (CUfunction)(uintptr_t)function;
-	fm_cu_result rc = FM_CU_SUCCESS;
+	fm_cu_result rc;
 
-	if (!load)
-		return;
-	l = fm_cuda_load_begin(function);
 	fm_cu_inside++;
-	if (l.waits)
-		rc = load(f);
+	rc = load(f);
 	if (rc && function_of && !function_of(&f, (CUkernel)(uintptr_t)function))
 		rc = load(f);
 	fm_cu_inside--;
-	fm_cuda_load_end(l, rc);
+	return rc;
+}
+
+void fm_cuda_load(const void *function)
+{
+	struct fm_cuda_loading l = fm_cuda_load_begin(function);
+
+	fm_cuda_load_end(l, l.waits ? fm_cuda_load_now(function) : FM_CU_SUCCESS);
 }
 
 #define ON_load(symbol, per_thread, name, since, note, params, what)             \

@@ -4,6 +4,7 @@
  * does not take that one. From then on the program has handles of the driver, as it would without
  * us.
  */
+#include "api/cuda/shim/functions.h"
 #include "api/cuda/shim/managed/templates.h"
 #include "api/cuda/shim/memory/memory.h"
 #include "code.h"
@@ -262,6 +263,7 @@ fm_cu_result cuModuleUnload(CUmodule module)
 	struct fm_cuda_unloading u;
 	fm_cu_result rc;
 
+	fm_cuda_functions_unload(module);
 	fm_cuda_globals_take(&u, module);
 	rc = NEXT(cuModuleUnload, (module));
 	fm_cuda_globals_ended(&u, module, rc);
@@ -278,6 +280,7 @@ fm_cu_result cuLibraryUnload(CUlibrary library)
 	struct fm_cuda_unloading u;
 	fm_cu_result rc;
 
+	fm_cuda_functions_unload(library);
 	fm_cuda_globals_take(&u, library);
 	rc = NEXT(cuLibraryUnload, (library));
 	fm_cuda_globals_ended(&u, library, rc);
@@ -319,12 +322,24 @@ fm_cu_result cuLibraryGetGlobal(CUdeviceptr *at, size_t *size, CUlibrary library
 	return rc;
 }
 
+static void function_is(void *container, bool library, const char *name, void *function)
+{
+	fm_cuda_code_function(container, library, name, function);
+	fm_cuda_function_got(container, library, function);
+}
+
+static void module_is(CUlibrary library, CUmodule module)
+{
+	fm_cuda_code_module(library, module);
+	fm_cuda_functions_module(library, module);
+}
+
 fm_cu_result cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
 {
 	fm_cu_result rc = WITH_ROOM(NEXT(cuModuleGetFunction, (f, module, name)));
 
 	if (rc == FM_CU_SUCCESS)
-		fm_cuda_code_function(module, false, name, *f);
+		function_is(module, false, name, *f);
 	return rc;
 }
 
@@ -333,7 +348,7 @@ fm_cu_result cuLibraryGetKernel(CUkernel *k, CUlibrary library, const char *name
 	fm_cu_result rc = USING(library, NEXT(cuLibraryGetKernel, (k, library, name)));
 
 	if (rc == FM_CU_SUCCESS)
-		fm_cuda_code_function(library, true, name, *k);
+		function_is(library, true, name, *k);
 	return rc;
 }
 
@@ -352,7 +367,7 @@ static void enumerated(void *of, bool library, void *const *handle, unsigned ask
 	n = FM_MIN(n, asked);
 	for (unsigned i = 0; i < n; i++)
 		if (!name_of(&name, handle[i]))
-			fm_cuda_code_function(of, library, name, handle[i]);
+			function_is(of, library, name, handle[i]);
 }
 
 fm_cu_result cuModuleEnumerateFunctions(CUfunction *f, unsigned n, CUmodule module)
@@ -378,7 +393,7 @@ fm_cu_result cuLibraryGetModule(CUmodule *module, CUlibrary library)
 	fm_cu_result rc = USING(library, WITH_ROOM(NEXT(cuLibraryGetModule, (module, library))));
 
 	if (rc == FM_CU_SUCCESS)
-		fm_cuda_code_module(library, *module);
+		module_is(library, *module);
 	return rc;
 }
 
