@@ -44,8 +44,14 @@ def world(stack, resident):
     return fermata
 
 
-def told(fermata, s):
-    return next(q["set"] for q in fermata.group(s.pid)["queues"] if "set" in q)
+def queue(fermata, s):
+    return next(q for q in fermata.group(s.pid)["queues"] if "set" in q)
+
+
+def gate(fermata, s, command, becomes):
+    """A set that is idle hears of it with the next release, before that."""
+    fermata.cli(command, str(s.pid))
+    eventually(f"its gate is {becomes}", lambda: queue(fermata, s)["gate"] == becomes)
 
 
 def record(fermata, stack):
@@ -75,11 +81,9 @@ def what_a_stop_missed(stack, engine, *kind):
         return misses()
     eventually("the set is recorded", is_recorded)
     for n in 3, 4:
-        fermata.cli("suspend", str(s.pid))
-        eventually("the device is told to stop", lambda: told(fermata, s)["stopped"])
+        gate(fermata, s, "suspend", "closed")
         s.release(n, stopped=True)
-        fermata.cli("resume", str(s.pid))
-        eventually("the device is told to go on", lambda: not told(fermata, s)["stopped"])
+        gate(fermata, s, "resume", "open")
         s.is_as_it_should_be("after a stop by the scheduler")
         s.release(1, stopped=False)
         s.is_as_it_should_be("between stops")
@@ -90,9 +94,8 @@ def what_a_stop_missed(stack, engine, *kind):
     s.do("aside 2")  # a call that waits for the device is no stop of anybody's
     s.missed += 2
     s.is_as_it_should_be("after a call that waits")
-    (task,) = told(fermata, s)["tasks"]
-    eventually("the daemon is told", lambda: told(fermata, s)["tasks"][0]["missed"] == s.missed)
-    (task,) = told(fermata, s)["tasks"]
+    eventually("the daemon is told", lambda: queue(fermata, s)["set"]["tasks"][0]["missed"] == s.missed)
+    (task,) = queue(fermata, s)["set"]["tasks"]
     check(task["missed_stopped"] == s.stopped, f"the daemon is told {task}")
     lines = [line.split() for line in fermata.cli("ps", "--queues").stdout.splitlines()]
     head, row = next(line for line in lines if "MISSED" in line), next(line for line in lines if "late" in line)
