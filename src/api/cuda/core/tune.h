@@ -227,6 +227,13 @@
 /* [time] with this time between looks. */
 #define FM_CU_SET_END_LOOK FM_MS
 
+/* --- memory that is passed on to another process --- */
+
+/* [time] Its owner may take so long for all of its answer, */
+#define FM_CU_IPC_ANSWER (5 * FM_S)
+/* [time] and whoever asks for it, to say for which. */
+#define FM_CU_IPC_QUESTION (1 * FM_S)
+
 /* --- ends --- */
 
 /* [time] Another thread may get a new context at the address of an old one before the old one is

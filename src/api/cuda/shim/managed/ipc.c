@@ -30,9 +30,6 @@
 #include <unistd.h>
 
 #define MAGIC UINT64_C(0x316370692d6d66) /* "fm-ipc1" */
-/* An owner may take so long for all of its answer, and who asks for its question. */
-#define PATIENT (5 * FM_S)
-#define SHORT   (1 * FM_S)
 
 #define ANOTHER_PROCESSES 201 /* CUDA_ERROR_INVALID_CONTEXT: of one's own memory */
 
@@ -183,8 +180,8 @@ static void answer(int sock)
 	bool goes_on;
 	int fd;
 
-	wait_at_most(sock, SO_SNDTIMEO, SHORT);
-	if (!is_same_user(sock) || !hear(sock, &t, sizeof(t), &fd, fm_now() + SHORT))
+	wait_at_most(sock, SO_SNDTIMEO, FM_CU_IPC_QUESTION);
+	if (!is_same_user(sock) || !hear(sock, &t, sizeof(t), &fd, fm_now() + FM_CU_IPC_QUESTION))
 		return;
 	if (fd >= 0)
 		close(fd);
@@ -421,7 +418,7 @@ static bool hear_answer(int sock, struct answer *a, uint64_t until)
 static bool ask(const struct token *t, struct fm_cu_shared *s)
 {
 	int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	uint64_t until = fm_now() + PATIENT;
+	uint64_t until = fm_now() + FM_CU_IPC_ANSWER;
 	struct answer a = {.n = 0};
 	struct sockaddr_un to;
 	bool ok;
@@ -429,7 +426,7 @@ static bool ask(const struct token *t, struct fm_cu_shared *s)
 	s->n = 0;
 	if (sock < 0)
 		return false;
-	wait_at_most(sock, SO_SNDTIMEO, PATIENT);
+	wait_at_most(sock, SO_SNDTIMEO, FM_CU_IPC_ANSWER);
 	ok = !connect(sock, (struct sockaddr *)&to, address_of(t->socket, &to)) &&
 	     is_same_user(sock) && say(sock, t, sizeof(*t), -1) && hear_answer(sock, &a, until) &&
 	     a.size == t->size && a.n && a.n <= FM_CU_SHARED_MOST;
