@@ -77,6 +77,21 @@ def eventually(what, fn, seconds=PATIENCE):
         time.sleep(0.005)
 
 
+def halt(process):
+    """SIGSTOP, and none of its threads runs any more: on a machine at work they may for a while."""
+    def stands():
+        with contextlib.suppress(FileNotFoundError):  # a thread that ends
+            for task in os.listdir(f"/proc/{process.pid}/task"):
+                with open(f"/proc/{process.pid}/task/{task}/stat", encoding="utf-8", errors="replace") as f:
+                    if ") T " not in f.read():
+                        return False
+            return True
+        return False
+
+    process.send_signal(signal.SIGSTOP)
+    eventually("it is stopped", stands)
+
+
 def foreign(argv):
     """A program that is not of this build. It cannot load a sanitized layer: the sanitizer would have to be
     in it from the start, and would find the program's own faults (clinfo reads past a string)."""
@@ -580,7 +595,7 @@ class Fermata:
 @contextlib.contextmanager
 def hung(fermata):
     """Its daemon does nothing meanwhile. It goes on whatever happens: else it could not be ended either."""
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     try:
         yield
     finally:

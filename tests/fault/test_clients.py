@@ -6,7 +6,7 @@ import signal
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import SANITIZE, Fermata, Skip, check, eventually, lib_client, main, seldom_sanitized
+from harness import SANITIZE, Fermata, Skip, check, eventually, halt, lib_client, main, seldom_sanitized
 
 
 def gone(fermata, pid):
@@ -77,7 +77,7 @@ def stopped_while_holding_the_device(stack):
     get their turns; the stopped one goes on where it was."""
     fermata = Fermata(stack)
     victim = fermata.worker("--priority", "normal")
-    victim.kill(signal.SIGSTOP)
+    halt(victim.p)
     urgent = fermata.worker("--priority", "high")
     urgent.advances()
     urgent.finish()
@@ -95,7 +95,7 @@ def stopped_among_equals(stack):
     are theirs, and end."""
     fermata = Fermata(stack, '[daemon]\npolicy = round-robin\n')
     victim = fermata.worker()
-    victim.kill(signal.SIGSTOP)
+    halt(victim.p)
     others = [fermata.worker(), fermata.worker()]
     for other in others:
         eventually("its turns count", lambda: fermata.group(other.pid)["devices"][0]["charged_ms"] > 0)
@@ -112,7 +112,7 @@ def most_urgent_is_stopped(stack):
     fermata = Fermata(stack)
     other = fermata.worker("--priority", "low")
     victim = fermata.worker("--priority", "high")
-    victim.kill(signal.SIGSTOP)
+    halt(victim.p)
     fermata.cli("suspend", str(victim.pid))
     other.advances()
     fermata.cli("resume", str(victim.pid))

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import PATIENCE, Fermata, Worker, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import PATIENCE, Fermata, Worker, check, cuda_env, eventually, halt, main, need_cuda_shim, program
 
 
 def world(stack):
@@ -98,7 +98,7 @@ def stopped_client(stack):
     fermata = world(stack)
     victim, other = fermata.cuda_worker(), fermata.cuda_worker()
     victim.advances()
-    victim.kill(signal.SIGSTOP)
+    halt(victim.p)
     other.advances(40)
     victim.kill(signal.SIGCONT)
     victim.advances()

@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import BUILD, FERMATA, FERMATAD, PATIENCE, Fermata, Skip, check, eventually, main, program
+from harness import BUILD, FERMATA, FERMATAD, PATIENCE, Fermata, Skip, check, eventually, halt, main, program
 
 
 def first_step(worker, after_ns):
@@ -103,7 +103,7 @@ def stopped_daemon(stack):
     """A daemon under SIGSTOP decides nothing; a client that is not held back works on."""
     fermata = Fermata(stack)
     worker = fermata.worker()
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     try:
         worker.advances()
     finally:

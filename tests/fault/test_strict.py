@@ -13,7 +13,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-from harness import FERMATAD, PATIENCE, Fermata, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import FERMATAD, PATIENCE, Fermata, Skip, check, cuda_env, eventually, halt, main, need_cuda_shim, program
 from strict_daemon import SLOTS, SLOTS_AT, SLOT_SIZE, STRICT, Managed, kept
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -155,7 +155,7 @@ def daemon_hangs(stack):
     w = fermata.cuda_worker()
     fermata.cli("suspend", str(w.pid))
     w.stands()
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     time.sleep(6)  # in which they give it up, on a machine that lets them
     w.stands()
     fermata.daemon.send_signal(signal.SIGCONT)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Worker, check, eventually, main, need_cuda_shim, preload, program, unsanitized
+from harness import BUILD, SANITIZE, Fermata, Worker, check, eventually, halt, main, need_cuda_shim, preload, program, unsanitized
 from acl_sets import CASES, ENDS, WAYS, acl_env
 
 SHIMS = [os.path.join(BUILD, "lib", f"libfermata-{api}.so") for api in ("cuda", "hip", "acl")]
@@ -176,7 +176,7 @@ def daemon_hangs(stack):
     """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
     fermata = world(stack)
     w = running(fermata)
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     try:
         w.advances()
         run_sets(fermata, "beside a daemon that hangs")

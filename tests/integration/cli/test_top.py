@@ -16,7 +16,7 @@ import tempfile
 import threading
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import FERMATA, PATIENCE, Fermata, LibClient, check, eventually, lib_client, main, need, program
+from harness import FERMATA, PATIENCE, Fermata, LibClient, check, eventually, halt, lib_client, main, need, program
 
 EVIL = "evil\u001b[31m\u009b2J\u202e\u0007\n"
 HEAD = "GROUP .*STATE"
@@ -196,7 +196,7 @@ def daemons_come_and_go(stack):
         eventually("they have joined again", lambda: by_name(f, "alpha") and by_name(f, "beta"))
         t.sees(" 4 groups, ", " alpha .*(ready|running)")
         check(not by_name(f, "alpha")["suspended"], "a key that was pressed for the daemon before is not its")
-    f.daemon.send_signal(signal.SIGSTOP)
+    halt(f.daemon)
     t.sees("^the daemon does not answer")
     t.keys("?")
     t.sees("^ HELP")

@@ -14,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 import managed
-from harness import SANITIZE, Skip, check, eventually, long, main, program
+from harness import SANITIZE, Skip, check, eventually, halt, long, main, program
 from managed import MIB, memory, start
 
 
@@ -377,7 +377,7 @@ def one_that_is_stopped(stack):
     fermata = world(stack)
     p = start(fermata)
     p.do("alloc 60", "fill 1")
-    os.kill(p.pid, signal.SIGSTOP)
+    halt(p.p)
     other = start(fermata)
     other.do("alloc 60")
     check("no memory" in other.lines, "there was memory")

@@ -16,7 +16,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 import managed
-from harness import check, main, program
+from harness import check, halt, main, program
 from managed import MIB, Managed, start
 
 
@@ -184,7 +184,7 @@ def owners_that_are_not_there(stack):
     one, two, three = start(fermata), start(fermata), start(fermata, memory=None)
     one.do("alloc 20", "fill 1", "give 0")
     two.do("take 20", "check 1")
-    one.p.send_signal(signal.SIGSTOP)
+    halt(one.p)
     three.refuses("take 20")
     two.do("fill 2", "check 2")
     one.p.send_signal(signal.SIGCONT)

@@ -15,7 +15,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import FERMATA, SANITIZE, Skip, ask, check, eventually, long, main, program, seldom_sanitized
+from harness import FERMATA, SANITIZE, Skip, ask, check, eventually, halt, long, main, program, seldom_sanitized
 from managed import MIB, Managed, back, out, start, world
 
 
@@ -301,7 +301,7 @@ def copies_that_do_not_see_their_gate_close(stack):
     mark = p.mark()
     p.tell("waits 1")
     p.line("launched", after=mark)
-    p.p.send_signal(signal.SIGSTOP)
+    halt(p.p)
     fermata.cli("suspend", "--out", str(p.pid))
     time.sleep(2.5)  # longer than a copy waits for what does not move (FM_CU_BEFORE_MOST)
     p.p.send_signal(signal.SIGCONT)
@@ -430,7 +430,7 @@ def comes_in_when_the_daemon_hangs(stack):
     p = filled(fermata)
     out(fermata, p)
     p.tell("alloc 1")
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     try:
         p.line("alloc", after=p.mark() - 1)
         p.do("fill 2", "check 2")

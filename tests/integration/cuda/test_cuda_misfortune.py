@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import SANITIZE, Skip, check, eventually, main, program, seldom_sanitized
+from harness import SANITIZE, Skip, check, eventually, halt, main, program, seldom_sanitized
 from managed import MIB, Managed, back, memory, out, start, world
 
 
@@ -126,7 +126,7 @@ def stopped_while_it_moves(stack):
     p.do(*["alloc 12"] * 5, "fill 1")
     fermata.cli("suspend", "--out", str(p.pid))
     eventually("some of it is out", lambda: memory(fermata, p)["host_bytes"] > 0)
-    p.p.send_signal(signal.SIGSTOP)
+    halt(p.p)
     other = start(fermata)
     other.do("alloc 90")
     check("no memory" in other.lines, "it got more than there was")
@@ -141,27 +141,13 @@ def stopped_while_it_moves(stack):
     p.ends()
 
 
-def stop(p):
-    """By a signal, all threads of it."""
-    def stands():
-        return all(") T " in read(f"/proc/{p.pid}/task/{task}/stat") for task in os.listdir(f"/proc/{p.pid}/task"))
-
-    p.p.send_signal(signal.SIGSTOP)
-    eventually("it is stopped", stands)
-
-
-def read(path):
-    with open(path, encoding="utf-8") as f:
-        return f.read()
-
-
 def stopped_before_it_moves(stack):
     """It is said which process is stopped, and what helps; then its memory moves as it was told to."""
     fermata = world(stack)
     p = start(fermata)
     p.do("alloc 20", "fill 1")
     for moves, wish in ((out, ("suspend", "--out")), (back, ("resume",))):
-        stop(p)
+        halt(p.p)
         r = fermata.cli(*wish, "--wait", "--timeout", "1", str(p.pid), check_status=False)
         check(r.returncode == 1, f"it moves: {r}")
         for said in (r.stderr, fermata.cli("why", str(p.pid)).stdout):
@@ -182,7 +168,7 @@ def stopped_while_it_comes_in(stack):
     was = memory(fermata, p)["host_bytes"]
     fermata.cli("resume", str(p.pid))
     eventually("some of it is in", lambda: memory(fermata, p)["host_bytes"] < was)
-    p.p.send_signal(signal.SIGSTOP)
+    halt(p.p)
     other.do("alloc 30")
     p.p.send_signal(signal.SIGCONT)
     other.do("fill 2", "check 2", "alloc 40", "fill 3")

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, main, need_cuda_shim, preload, program
+from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, halt, main, need_cuda_shim, preload, program
 
 LIBRARY = os.path.join(BUILD, "tests", "fakes", "cudla")
 SHIM = os.path.join(BUILD, "lib", "libfermata-cudla.so")
@@ -122,7 +122,7 @@ def daemon_hangs(stack):
         fermata = world(stack)
         w = worker(fermata, mode)
         argv = [program("cudla_worker"), mode, "40"]
-        fermata.daemon.send_signal(signal.SIGSTOP)
+        halt(fermata.daemon)
         try:
             w.advances()
             run = subprocess.run(fermata.run_argv(argv), env=fermata.env, input="", capture_output=True, text=True, timeout=120)

@@ -12,7 +12,7 @@ import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, main, program  # noqa: E402
+from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, cuda_env, eventually, halt, main, program  # noqa: E402
 
 FAKES = os.path.join(BUILD, "tests", "fakes")
 OURS = os.path.realpath(os.path.join(BUILD, "lib", "fermata"))
@@ -95,7 +95,7 @@ def comes_back_from_the_dead(stack):
 
         def holds():
             """Stopped with the token, or it goes on."""
-            dies.kill(signal.SIGSTOP)
+            halt(dies.p)
             eventually("it is stopped", lambda: state(dies.pid) == "T")
             if device.token()["holder"] == dies.pid:
                 return True

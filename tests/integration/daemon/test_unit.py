@@ -15,7 +15,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import (BUILD, LibClient, SANITIZE, Skip, check, eventually, main, need, program)  # noqa: E402
+from harness import (BUILD, LibClient, SANITIZE, Skip, check, eventually, halt, main, need, program)  # noqa: E402
 
 SOURCE = os.environ.get("SOURCE") or sys.exit("SOURCE: set it to the source directory (ctest does)")
 UNIT = os.path.join(BUILD, "units", "system", "fermatad.service")
@@ -222,7 +222,7 @@ def strict_gates_are_kept(stack):
     check(kept() == 1, f"systemd keeps {kept()}")
     fermata("suspend", str(c.pid))
     c.stands_still()
-    c.kill(signal.SIGSTOP)
+    halt(c.p)
     killed()
     check("warning" not in journal().split("version")[-1], "the next daemon is not content with what it was given")
     eventually("its gates are opened, and not kept any more", lambda: kept() == 0)

@@ -13,7 +13,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, FERMATA, SANITIZE, Fermata, Skip, Worker, check, eventually, main, need_cuda_shim, preload, program, unsanitized
+from harness import BUILD, FERMATA, SANITIZE, Fermata, Skip, Worker, check, eventually, halt, main, need_cuda_shim, preload, program, unsanitized
 from hip_sets import ANSWERS, CASES, WAYS, hip_env
 
 WAYS = WAYS[::5] if SANITIZE else WAYS
@@ -278,7 +278,7 @@ def daemon_hangs(stack):
     """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
     fermata = world(stack)
     w = running(fermata)
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     try:
         w.advances()
         same(fermata.program([program("hip_runtime")]), ANSWERS[False], "beside a daemon that hangs")

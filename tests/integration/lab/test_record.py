@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import FERMATA, Fermata, check, eventually, lib_client, main, program  # noqa: E402
+from harness import FERMATA, Fermata, check, eventually, halt, lib_client, main, program  # noqa: E402
 from offline import all_of_it_is_simulated, fermata, ns, read, simulated  # noqa: E402
 
 
@@ -192,7 +192,7 @@ def what_is_lost_is_told(stack):
     r = Recording(stack, f)
     c.do("feed")
     c.advances()
-    r.p.send_signal(signal.SIGSTOP)
+    halt(r.p)
     c.advances(16384 // 3 + 100)  # three records and more for each command
     r.p.send_signal(signal.SIGCONT)
     leave(f, c)

@@ -18,7 +18,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, FERMATA, PATIENCE, Fermata, LibClient, Skip, check, eventually, lib_client, main, program  # noqa: E402
+from harness import BUILD, FERMATA, PATIENCE, Fermata, LibClient, Skip, check, eventually, halt, lib_client, main, program  # noqa: E402
 
 RECORD, LANES, LANE, RING_HEAD = 64, 4, 8192, 4096
 
@@ -380,7 +380,7 @@ def what_is_lost_is_counted(stack):
     r = Recording(stack, f)
     c.do("feed")
     r.hears(c)
-    r.p.send_signal(signal.SIGSTOP)
+    halt(r.p)
     c.advances(LANES * LANE // 3 + 100)  # three records and more for each command
     r.p.send_signal(signal.SIGCONT)
     c.quit()

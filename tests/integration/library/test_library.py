@@ -8,7 +8,7 @@ import string
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import Fermata, LibClient, check, eventually, lib_client as client, main, program  # noqa: E402
+from harness import Fermata, LibClient, check, eventually, halt, lib_client as client, main, program  # noqa: E402
 
 
 level = 0  # of preemption, that the case at hand is for: set by at_level()
@@ -59,7 +59,7 @@ def counts_what_has_left_once(stack):
     f = fermata(stack)
     c = client(f, stack)
     c.do("burst 5")
-    f.daemon.send_signal(signal.SIGSTOP)
+    halt(f.daemon)
     c.do("anew 40")  # 20 commands in each of 40 more queues: more messages than the daemon reads at a time
     c.quit()
     f.daemon.send_signal(signal.SIGCONT)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, eventually, main, preload, program, runtime, shim_env, unsanitized
+from harness import BUILD, SANITIZE, Fermata, Skip, Worker, check, eventually, halt, main, preload, program, runtime, shim_env, unsanitized
 
 LIBRARY = os.path.join(BUILD, "tests", "fakes", "vpi")
 SHIM = os.path.join(BUILD, "lib", "libfermata-vpi.so")
@@ -144,7 +144,7 @@ def daemon_hangs(stack):
     """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
     fermata = world(stack)
     w = worker(fermata)
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     try:
         w.advances()
         same(fermata.program([program("vpi_order")]), native([program("vpi_order")]), "beside a daemon that hangs")

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import BUILD, FERMATA, PATIENCE, SANITIZE, Fermata, Skip, Worker, check, eventually, foreign, main, need, preload, program, runtime
+from harness import BUILD, FERMATA, PATIENCE, SANITIZE, Fermata, Skip, Worker, check, eventually, foreign, halt, main, need, preload, program, runtime
 
 WORKER = program("vulkan_worker")
 REAL = os.environ.get("FERMATA_TEST_VULKAN") == "real"
@@ -176,7 +176,7 @@ def daemon_hangs(stack):
     """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
     fermata = start(stack)
     w = worker(fermata)
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     try:
         w.advances()
         check("done 24 wrong 0" in run(fermata, argv(count=24)).stdout, "beside a daemon that hangs")

@@ -12,7 +12,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-from harness import (ALL_SANITIZED, BUILD, FERMATA, LONG, SANITIZE, Fermata, Skip, Worker, check, eventually, main, preload, program,
+from harness import (ALL_SANITIZED, BUILD, FERMATA, LONG, SANITIZE, Fermata, Skip, Worker, check, eventually, halt, main, preload, program,
                      runtime, shim_env, unsanitized)
 
 DRIVER = os.path.join(BUILD, "tests", "fakes", "libfake_ze.so")
@@ -261,7 +261,7 @@ def daemon_hangs(stack):
     """It stands, and the program goes on as it was told last; one that comes meanwhile does not wait for it."""
     fermata = world(stack)
     w = worker(fermata)
-    fermata.daemon.send_signal(signal.SIGSTOP)
+    halt(fermata.daemon)
     try:
         w.advances()
         same(fermata.program([program("ze_order")]), native([program("ze_order")]), "beside a daemon that hangs")

@@ -11,7 +11,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", ".."))
-from harness import Fermata, Program, Skip, check, cuda_env, eventually, main, need_cuda_shim, program
+from harness import Fermata, Program, Skip, check, cuda_env, eventually, halt, main, need_cuda_shim, program
 
 REAL = os.environ.get("FERMATA_TEST_CUDA") == "real"
 MOST = 100000  # steps that a case may take
@@ -122,7 +122,7 @@ def without_its_help(stack):
     def once():
         before, at = p.steps(), p.do("stream 800 1000")
         p.line("launched", after=at)
-        p.kill(signal.SIGSTOP)
+        halt(p.p)
         try:
             fermata.cli("suspend", str(p.pid))
             stood = p.stands() - before
