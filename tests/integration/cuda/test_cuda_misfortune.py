@@ -75,18 +75,26 @@ def advised_while_it_is_out(stack):
 
 
 def behind_a_gate(stack, call):
+    """The call waits for the work in front of it outside of the driver, 100 ms if nothing stops it. On a machine at work the
+    gate may close later, and then memory stays where it is."""
     fermata = world(stack, FAKE_CUDA_LOCK=1, FAKE_CUDA_NARROW=1, FAKE_CUDA_FIRST="wait")
     p = start(fermata)
     p.do("alloc 5", "alloc 20", "fill 1", "check 1")
-    for _ in range(3):
+    went_out = 0
+    for _ in range(60):
         mark = p.mark()
         p.tell(f"{call} 0")
         p.line("launched", after=mark)
-        out(fermata, p)
-        check(memory(fermata, p)["host_bytes"] >= 5 * MIB, memory(fermata, p))
+        r = out(fermata, p, "--timeout", "10", check_status=False)
+        if not r.returncode:
+            check(memory(fermata, p)["host_bytes"] >= 5 * MIB, memory(fermata, p))
+            went_out += 1
         back(fermata, p)
         p.line(call, after=mark)
         p.do("check 1")
+        if went_out == 3:
+            break
+    check(went_out == 3, f"it went out {went_out} times")
     p.ends()
 
 
