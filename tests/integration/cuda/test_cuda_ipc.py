@@ -175,6 +175,16 @@ def freed_while_another_has_it(stack):
         two.do("check 2", "drop 0")
         for p in (one, two):
             p.ends()
+    # Beside others of its slab, which stays.
+    one, two = start(fermata), start(fermata, memory=None)
+    one.do(*["alloc 2"] * 12, "fill 1", "give 8")
+    two.do(*["alloc 2"] * 8, "take 2", "fill 1")
+    one.do("check 1", "free 8", *["alloc 2"] * 30, "fill 3")
+    two.do("check 1", "fill 2")
+    one.do("check 3")
+    two.do("check 2", "drop 8")
+    for p in (one, two):
+        p.ends()
 
 
 def owners_that_are_not_there(stack):

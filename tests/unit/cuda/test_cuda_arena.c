@@ -96,7 +96,7 @@ static void classes_waste_little(void **state)
 static void small_blocks_share_a_page_and_it_goes_with_the_last(void **state)
 {
 	CUdeviceptr p[5000];
-	struct fm_cu_block b;
+	struct fm_cu_block b, c;
 
 	(void)state;
 	start(0);
@@ -109,10 +109,13 @@ static void small_blocks_share_a_page_and_it_goes_with_the_last(void **state)
 	}
 	assert_int_equal(dev.used, 2 * PAGE);
 	assert_int_equal(dev.claimed, dev.used);
+	assert_true(fm_cu_arena_find(a, p[8], &b));
 	assert_int_equal(fm_cu_arena_free(a, p[7] + 512), 0); /* the one behind it */
 	assert_int_equal(fm_cu_arena_free(a, p[8]), -EINVAL);
 	assert_int_equal(fm_cu_arena_free(a, p[7] + 1), -EINVAL);
 	assert_true(get(50) == p[8]);
+	assert_true(fm_cu_arena_find(a, p[8], &c) && c.at == b.at);
+	assert_true(c.id != b.id); /* another block, whoever has a handle of that one */
 	for (unsigned i = 0; i < 5000; i++)
 		give(p[i]);
 	assert_int_equal(fm_cu_arena_free(a, p[0]), -EINVAL);

@@ -265,13 +265,28 @@ int fm_cu_arena_free(struct fm_cu_arena *a, CUdeviceptr at)
 	return rc;
 }
 
+/* 0: a part of it moves. */
+static unsigned fixed_of(const struct fm_cu_arena *a, const struct fm_cu_paged *b)
+{
+	unsigned fixed = 0;
+
+	for (uint32_t page = b->page; page < b->page + b->pages;) {
+		const struct fm_cu_chunk *c = a->chunk_of[page];
+
+		fixed = fm_cu_chunk_fixed(c);
+		if (!fixed)
+			return 0;
+		page = c->page + c->pages;
+	}
+	return fixed;
+}
+
 static bool paged_find(const struct fm_cu_arena *a, const struct fm_cu_paged *b, CUdeviceptr p,
 	struct fm_cu_block *block)
 {
 	if (!b || p - b->at >= b->size)
 		return false;
-	*block = (struct fm_cu_block){
-		b->at, b->size, b->id, fm_cu_chunk_fixed(a->chunk_of[b->page])};
+	*block = (struct fm_cu_block){b->at, b->size, b->id, fixed_of(a, b)};
 	return true;
 }
 

@@ -26,11 +26,14 @@ struct fm_cu_paged {
 struct fm_cu_small {
 	struct fm_list with_room; /* of its class; alone: it has none */
 	CUdeviceptr at;
-	uint64_t id; /* of its first block */
+	uint64_t id; /* of its blocks, in the upper half */
 	uint32_t page;
 	unsigned each, n, used; /* bytes of a block; how many there are, and are in use */
 	uint64_t taken[FM_CU_PAGE / FM_CU_GRAIN / 64];
-	uint32_t size[]; /* of each block, as asked for */
+	uint32_t takes; /* blocks that there have been, by which no two have one id */
+	struct {
+		uint32_t size, take; /* as asked for; the how manieth it is */
+	} block[];
 };
 
 struct fm_cu_arena {

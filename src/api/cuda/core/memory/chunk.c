@@ -120,14 +120,15 @@ int fm_cu_chunk_unmap(struct fm_cu_arena *a, struct fm_cu_chunk *c, bool keep)
 		return 0;
 	/* What another process may have serves no other block; nor does what was pinned for itself,
 	 * which is counted as something else. */
-	if (!keep || c->of || c->borrowed || c->passed_on || c->stays != a->stays ||
+	if (!keep || c->of || c->borrowed || c->passed || c->stays != a->stays ||
 		!fm_cu_spare_keep(a, c)) {
 		if (a->cu->mem_release(c->handle))
 			return -EIO;
 	}
 	if (c->borrowed)
 		fm_cu_host_unlend(&a->host, fm_cu_chunk_size(c));
-	c->made = c->borrowed = c->passed_on = false;
+	c->made = c->borrowed = false;
+	c->passed = 0;
 	return 0;
 }
 

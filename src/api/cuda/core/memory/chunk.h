@@ -40,7 +40,6 @@ struct fm_cu_chunk {
 	struct fm_cu_vmm *of;        /* it is the program's to map (vmm.h); else NULL */
 	struct fm_cu_alias *aliases; /* where it is mapped, too */
 
-	bool passed_on;  /* another process may have what is made */
 	bool slab;       /* dealt out by pages; else it belongs to one allocation */
 	bool away;       /* the content is on the host; what is mapped, if anything, is not it */
 	bool lost;       /* nowhere, and never comes in (lost.h) */
@@ -53,6 +52,7 @@ struct fm_cu_chunk {
 	uint64_t used;    /* pages that belong to somebody. Others have no content */
 	uint64_t kept;    /* the program keeps these on the device (want.h), and `stays' says so */
 	uint64_t leaving; /* of those: no longer, once memory does not move any more */
+	uint64_t passed;  /* pages that another process may have: they serve no other block */
 	uint64_t cold;    /* the program does not use these for a while */
 	uint64_t out;     /* while it is away: pages whose content is on the host, */
 	uint64_t zero;    /* and pages that were all zeros */

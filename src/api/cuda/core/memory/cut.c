@@ -73,6 +73,7 @@ static bool cut_at(struct fm_cu_arena *a, struct fm_cu_chunk *c, unsigned at)
 	n->number = fm_cu_block_ids(1);
 	n->made_as = c->made_as;
 	n->used = take_bits(&c->used, at);
+	n->passed = take_bits(&c->passed, at);
 	n->cold = take_bits(&c->cold, at);
 	n->out = take_bits(&c->out, at);
 	n->zero = take_bits(&c->zero, at);
@@ -155,6 +156,7 @@ static void join(struct fm_cu_arena *a, struct fm_cu_chunk *c, struct fm_cu_chun
 {
 	fm_cu_pages_join(c, n);
 	c->used |= n->used << c->pages;
+	c->passed |= n->passed << c->pages;
 	c->cold |= n->cold << c->pages;
 	c->out |= n->out << c->pages;
 	c->zero |= n->zero << c->pages;

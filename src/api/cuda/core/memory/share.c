@@ -35,6 +35,16 @@ static int chunks_of(struct fm_cu_arena *a, CUdeviceptr at, size_t size, bool pi
 	return *n ? 0 : -ENOENT;
 }
 
+/* The block's pages in the chunk. */
+static uint64_t pages_in(const struct fm_cu_chunk *c, const struct fm_cu_block *b)
+{
+	CUdeviceptr from = FM_MAX(b->at, c->at);
+	CUdeviceptr to = FM_MIN(b->at + b->size, c->at + fm_cu_chunk_size(c));
+	unsigned first = (unsigned)((from - c->at) / FM_CU_PAGE);
+
+	return fm_cu_run_mask(first, (unsigned)((to - c->at - 1) / FM_CU_PAGE) + 1 - first);
+}
+
 /* Lock held. */
 static int share(struct fm_cu_arena *a, const struct fm_cu_block *b, struct fm_cu_shared *shared)
 {
@@ -52,7 +62,7 @@ static int share(struct fm_cu_arena *a, const struct fm_cu_block *b, struct fm_c
 		shared->part[shared->n].size = fm_cu_chunk_size(c);
 		if (a->cu->mem_export(&shared->part[shared->n].fd, c->handle, FM_CU_MEMORY_FD, 0))
 			break;
-		c->passed_on = true;
+		c->passed |= pages_in(c, b);
 	}
 	if (shared->n == n)
 		return 0;

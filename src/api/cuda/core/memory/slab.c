@@ -139,7 +139,7 @@ void fm_cu_chunk_end(struct fm_cu_arena *a, struct fm_cu_chunk *c)
 
 static bool take_from(struct fm_cu_chunk *c, unsigned n, uint32_t *page)
 {
-	int first = fm_cu_run_find(c->used, c->pages, n);
+	int first = fm_cu_run_find(c->used | c->passed, c->pages, n);
 
 	if (first < 0)
 		return false;

@@ -24,10 +24,13 @@ unsigned fm_cu_small_class(size_t size, unsigned *each)
 	return 4 * (shift + 1) + top - 5;
 }
 
+/* No number of fm_cu_block_ids() has this bit. */
+#define SMALL (UINT64_C(1) << 63)
+
 static struct fm_cu_small *new_page(struct fm_cu_arena *a, unsigned each, int *rc)
 {
 	unsigned n = (unsigned)(FM_CU_PAGE / each);
-	struct fm_cu_small *s = calloc(1, sizeof(*s) + n * sizeof(s->size[0]));
+	struct fm_cu_small *s = calloc(1, sizeof(*s) + n * sizeof(s->block[0]));
 
 	*rc = s ? fm_cu_slab_take(a, 1, &s->page) : -ENOMEM;
 	if (*rc) {
@@ -36,7 +39,7 @@ static struct fm_cu_small *new_page(struct fm_cu_arena *a, unsigned each, int *r
 	}
 	fm_list_init(&s->with_room);
 	s->at = a->base + s->page * FM_CU_PAGE;
-	s->id = fm_cu_block_ids(n);
+	s->id = SMALL | fm_cu_block_ids(1) << 32;
 	s->each = each;
 	s->n = n;
 	a->table[s->page] = (uintptr_t)s | 1;
@@ -79,7 +82,8 @@ int fm_cu_small_take(struct fm_cu_arena *a, size_t size, CUdeviceptr *at)
 	}
 	i = first_free(s);
 	s->taken[i / 64] |= UINT64_C(1) << i % 64;
-	s->size[i] = (uint32_t)size;
+	s->block[i].size = (uint32_t)size;
+	s->block[i].take = s->takes++;
 	if (++s->used == s->n)
 		fm_list_del(&s->with_room);
 	*at = s->at + (CUdeviceptr)i * each;
@@ -116,9 +120,9 @@ bool fm_cu_small_find(const struct fm_cu_arena *a, const struct fm_cu_small *s, 
 {
 	unsigned i = (unsigned)((p - s->at) / s->each);
 
-	if (!is_taken(s, i) || p - s->at - (CUdeviceptr)i * s->each >= s->size[i])
+	if (!is_taken(s, i) || p - s->at - (CUdeviceptr)i * s->each >= s->block[i].size)
 		return false;
-	*block = (struct fm_cu_block){s->at + (CUdeviceptr)i * s->each, s->size[i], s->id + i,
-		fm_cu_chunk_fixed(a->chunk_of[s->page])};
+	*block = (struct fm_cu_block){s->at + (CUdeviceptr)i * s->each, s->block[i].size,
+		s->id + s->block[i].take, fm_cu_chunk_fixed(a->chunk_of[s->page])};
 	return true;
 }

@@ -11,6 +11,7 @@
  * Owns: the socket, and the thread that answers; what was given, and what has been opened.
  */
 #include "api/cuda/shim/guard/kill.h"
+#include "base/cancel.h"
 #include "base/clock.h"
 #include "base/lockorder.h"
 #include "base/util.h"
@@ -59,8 +60,8 @@ static struct {
 	struct given *all;
 	uint64_t socket; /* its name; 0: there is none */
 	int fd;
-	dev_t dev; /* what fd is, as long as the program has not closed it: */
-	ino_t ino; /* then it may be a socket of its own */
+	_Atomic dev_t dev; /* what fd is, as long as the program has not closed it: */
+	_Atomic ino_t ino; /* then it may be a socket of its own */
 } owner = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 FM_LOCK_RANK(owner.lock, CUDA_GIVEN);
 
@@ -253,12 +254,14 @@ static bool is_listening(void)
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
-	if (!fstat(fd, &is)) {
-		owner.dev = is.st_dev;
-		owner.ino = is.st_ino;
+	if (fstat(fd, &is) || bind(fd, (struct sockaddr *)&a, address_of(name, &a)) ||
+		listen(fd, SOMAXCONN)) {
+		close(fd);
+		return false;
 	}
-	if (bind(fd, (struct sockaddr *)&a, address_of(name, &a)) || listen(fd, SOMAXCONN) ||
-		!start_thread(fd)) {
+	atomic_store(&owner.dev, is.st_dev);
+	atomic_store(&owner.ino, is.st_ino);
+	if (!start_thread(fd)) {
 		close(fd);
 		return false;
 	}
@@ -346,6 +349,7 @@ fm_cu_result cuIpcGetMemHandle(struct fm_cu_ipc_handle *handle, CUdeviceptr p)
 	struct given *g = NULL;
 	size_t size;
 	bool can;
+	FM_NO_CANCEL;
 
 	atomic_store(&fm_cuda_kill_exported, true);
 	m = fm_cu_inside ? NULL : fm_cuda_managed_find(p, &block);
@@ -426,7 +430,7 @@ static bool ask(const struct token *t, struct fm_cu_shared *s)
 	s->n = 0;
 	if (sock < 0)
 		return false;
-	wait_at_most(sock, SO_SNDTIMEO, FM_CU_IPC_ANSWER);
+	wait_at_most(sock, SO_SNDTIMEO, FM_CU_IPC_ANSWER / 2); /* there are two such waits */
 	ok = !connect(sock, (struct sockaddr *)&to, address_of(t->socket, &to)) &&
 	     is_same_user(sock) && say(sock, t, sizeof(*t), -1) && hear_answer(sock, &a, until) &&
 	     a.size == t->size && a.n && a.n <= FM_CU_SHARED_MOST;
@@ -552,7 +556,7 @@ static bool is_own(const struct token *t)
 	bool own;
 
 	pthread_mutex_lock(&owner.lock);
-	own = t->socket == owner.socket;
+	own = t->socket && t->socket == owner.socket;
 	pthread_mutex_unlock(&owner.lock);
 	return own;
 }
@@ -562,6 +566,7 @@ static fm_cu_result open_handle(CUdeviceptr *ptr, const struct token *t)
 	struct fm_cuda_mem_at here = fm_cuda_mem_here();
 	fm_cu_result rc = FM_CU_SUCCESS;
 	struct opened *o;
+	FM_NO_CANCEL;
 
 	if (!ptr || !here.ctx)
 		return FM_CU_ERROR_INVALID_VALUE;
@@ -605,16 +610,11 @@ static bool is_opened(CUdeviceptr ptr)
 }
 
 /* What uses it comes to an end first, as in the driver. */
-fm_cu_result fm_cuda_ipc_close(CUdeviceptr ptr)
+static fm_cu_result close_opened(CUdeviceptr ptr)
 {
 	struct opened **at, *o;
-	fm_cu_result rc;
+	FM_NO_CANCEL;
 
-	if (fm_cu_inside || !atomic_load(&user.any) || !is_opened(ptr))
-		return FM_CUDA_NOT_MANAGED;
-	rc = cuCtxSynchronize(); /* ours: it waits for gates outside the driver */
-	if (rc)
-		return rc;
 	pthread_mutex_lock(&user.lock);
 	for (at = &user.all; (o = *at) && o->at != ptr; at = &o->next)
 		;
@@ -625,6 +625,16 @@ fm_cu_result fm_cuda_ipc_close(CUdeviceptr ptr)
 	}
 	pthread_mutex_unlock(&user.lock);
 	return o ? FM_CU_SUCCESS : FM_CU_ERROR_INVALID_VALUE;
+}
+
+fm_cu_result fm_cuda_ipc_close(CUdeviceptr ptr)
+{
+	fm_cu_result rc;
+
+	if (fm_cu_inside || !atomic_load(&user.any) || !is_opened(ptr))
+		return FM_CUDA_NOT_MANAGED;
+	rc = cuCtxSynchronize(); /* ours: it waits for gates outside the driver */
+	return rc ? rc : close_opened(ptr);
 }
 
 /* The range around an address of memory that was opened. */
