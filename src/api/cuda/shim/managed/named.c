@@ -169,7 +169,13 @@ static FM_COLD void kernel_by_buffer(void *const *extra)
 	size_t bytes;
 	const void *buffer = fm_cuda_named_buffer(extra, &bytes);
 
-	each_arena(t) if (buffer) fm_touch_buffer(t, buffer, bytes);
+	each_arena(t)
+	{
+		if (buffer)
+			fm_touch_buffer(t, buffer, bytes);
+		else
+			fm_touch_all(t);
+	}
 }
 
 /* False: all that its parameters name is to be named. */

@@ -367,23 +367,23 @@ void fm_cuda_pool_freed(uint64_t pool, uint64_t size)
 /* NULL in the place of a pool is the driver's to refuse. */
 #define IS_NO_POOL(pool) _Generic((pool), CUmemoryPool : !(pool), default : false)
 
-#define ALLOC_ORDERED(symbol, per_thread, params, ptr, n, pool, stream)                 \
-	fm_cu_result symbol CALL_PARAMS(params)                                         \
-	{                                                                               \
-		struct ordering o;                                                      \
-		fm_cu_result rc = FM_CUDA_NOT_MANAGED;                                  \
-                                                                                        \
-		if (!IS_NO_POOL(pool))                                                  \
-			rc = fm_cuda_async_alloc(                                       \
-				ptr, n, pool, fm_cuda_stream(stream, per_thread));      \
-		if (rc != FM_CUDA_NOT_MANAGED)                                          \
-			return rc;                                                      \
-		if (!order_begin(&o, pool, n, stream, per_thread))                      \
-			return FM_CU_ERROR_OUT_OF_MEMORY;                               \
-		rc = FM_CUDA_WITH_ROOM(&o.at, o.size,                                   \
-			IN_ORDER(NEXT(symbol, CALL_ARGS(params)), stream, per_thread)); \
-		order_end(&o, ptr, rc);                                                 \
-		return rc;                                                              \
+#define ALLOC_ORDERED(symbol, per_thread, params, ptr, n, pool, stream)                     \
+	fm_cu_result symbol CALL_PARAMS(params)                                             \
+	{                                                                                   \
+		struct ordering o;                                                          \
+		fm_cu_result rc = FM_CUDA_NOT_MANAGED;                                      \
+                                                                                            \
+		if (IS_NO_POOL(pool))                                                       \
+			return NEXT(symbol, CALL_ARGS(params));                             \
+		rc = fm_cuda_async_alloc(ptr, n, pool, fm_cuda_stream(stream, per_thread)); \
+		if (rc != FM_CUDA_NOT_MANAGED)                                              \
+			return rc;                                                          \
+		if (!order_begin(&o, pool, n, stream, per_thread))                          \
+			return FM_CU_ERROR_OUT_OF_MEMORY;                                   \
+		rc = FM_CUDA_WITH_ROOM(&o.at, o.size,                                       \
+			IN_ORDER(NEXT(symbol, CALL_ARGS(params)), stream, per_thread));     \
+		order_end(&o, ptr, rc);                                                     \
+		return rc;                                                                  \
 	}
 #define ALLOC_LINEAR(...)
 #define ALLOC_PLAIN(...)
