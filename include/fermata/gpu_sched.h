@@ -195,8 +195,8 @@ int fm_gpu_task_add(struct fm_gpu_set *set, const struct fm_gpu_task *task);
  * fm_gpu_set_why() has the number. -ENOSYS, -EIO: the driver lacks what it takes, or refuses it.
  * With "graphs", -ENOSYS: or there is no device runtime (docs/gpu-sched.md); -EINVAL: a graph that
  * the device cannot launch, or work that cannot be captured, and fm_gpu_set_why() names the chunk,
- * the node and the reason; or an error of enqueue. With both, -EPERM: the set is `resident`, and
- * the daemon is strict (docs/strict.md).
+ * the node and the reason; or an error of enqueue. With either engine, -EPERM: the set is
+ * `resident`, and the daemon is strict (docs/strict.md).
  *
  * With `admit`, also -EDQUOT: a task may miss its deadline; fm_gpu_set_why() tells which. That is
  * decided by sufficient tests, so a set that is refused need not miss any. -EOPNOTSUPP: another

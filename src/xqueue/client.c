@@ -268,8 +268,9 @@ bool fm_client_is_strict(const struct fm_client *c)
 bool fm_client_finds_strict(const struct fm_client *c)
 {
 	const struct timespec nap = {.tv_nsec = 1000000};
+	uint64_t until = fm_now() + FM_CLIENT_JOIN_MS * FM_MS;
 
-	for (unsigned ms = 0; ms < FM_CLIENT_JOIN_MS && atomic_load(&c->joins); ms++)
+	while (atomic_load(&c->joins) && fm_now() < until)
 		nanosleep(&nap, NULL);
 	return fm_client_is_strict(c);
 }

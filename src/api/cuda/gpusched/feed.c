@@ -269,7 +269,8 @@ static uint64_t count_finished(struct fm_cu_feed *f)
 
 	for (uint32_t i = 0; i < f->n; i++)
 		sum += f->work[i].early ? tell_early(f, i) : finished_of(f, i);
-	return sum + f->counted_over;
+	f->told_over = f->counted_over;
+	return sum + f->told_over;
 }
 
 static uint64_t sum_of_done(const struct fm_cu_feed *f)
@@ -431,6 +432,8 @@ static uint64_t next_look(const struct fm_cu_feed *f)
 		look = fm_now() + FM_CU_SET_LOOK; /* the last jobs have ended since then */
 	if (has_to_show(f))
 		look = FM_MIN(look, f->show_at);
+	if (f->counted_over != f->told_over)
+		look = FM_MIN(look, fm_now() + FM_CU_SET_LOOK);
 	return FM_MIN(look, wake);
 }
 

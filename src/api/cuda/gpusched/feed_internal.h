@@ -39,7 +39,8 @@ struct fm_cu_feed {
 	unsigned parks;             /* how often `parked` has changed */
 	unsigned inside;
 	uint64_t finished;     /* as it was told */
-	uint64_t counted_over; /* of those that count() has told of */
+	uint64_t counted_over; /* of those that count() has told of; and as the maker knows */
+	uint64_t told_over;
 	_Atomic bool has_words;
 	bool drains, retires;
 	bool left;          /* as the device was told */

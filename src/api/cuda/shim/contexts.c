@@ -351,18 +351,34 @@ static CUcontext releasing(CUdevice dev)
 	return ctx;
 }
 
+/* Somebody else retained it, and it has ended all the same: a new one may get its address. */
+static void ended_unseen(CUdevice dev)
+{
+	CUcontext ctx = (unsigned)dev < DEVICES ? atomic_load(&primary[dev].ctx) : NULL;
+
+	if (ctx && fm_cuda_functions_any() && !is_active(dev))
+		fm_cuda_functions_context_gone(ctx);
+}
+
+static fm_cu_result released(CUdevice dev, CUcontext ctx, fm_cu_result rc)
+{
+	if (rc == FM_CU_SUCCESS && !ctx)
+		ended_unseen(dev);
+	return gone(ctx, rc);
+}
+
 fm_cu_result cuDevicePrimaryCtxRelease(CUdevice dev)
 {
 	CUcontext ctx = releasing(dev);
 
-	return gone(ctx, NEXT(cuDevicePrimaryCtxRelease, (dev)));
+	return released(dev, ctx, NEXT(cuDevicePrimaryCtxRelease, (dev)));
 }
 
 fm_cu_result cuDevicePrimaryCtxRelease_v2(CUdevice dev)
 {
 	CUcontext ctx = releasing(dev);
 
-	return gone(ctx, NEXT(cuDevicePrimaryCtxRelease_v2, (dev)));
+	return released(dev, ctx, NEXT(cuDevicePrimaryCtxRelease_v2, (dev)));
 }
 
 /* A reset ends the context whatever retains it. It is retained here to learn which context it
@@ -373,7 +389,8 @@ static CUcontext resetting(CUdevice dev)
 	bool kept;
 
 	if ((!fm_shim_has_client() && !atomic_load(&fm_cuda_rewrites) &&
-		    !atomic_load(&fm_cu_captures) && !fm_cuda_mem_any()) ||
+		    !atomic_load(&fm_cu_captures) && !fm_cuda_mem_any() &&
+		    !fm_cuda_functions_any()) ||
 		!is_active(dev))
 		return NULL;
 	kept = !NEXT(cuDevicePrimaryCtxRetain, (&ctx, dev));

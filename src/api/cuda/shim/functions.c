@@ -60,24 +60,33 @@ static void remove_all(bool (*goes)(const struct function *f, const void *arg), 
 	pthread_mutex_unlock(&all.lock);
 }
 
-void fm_cuda_function_got(const void *container, bool library, const void *handle)
+static void note(const void *container, bool library, const void *handle, CUcontext ctx)
 {
-	CUcontext ctx = library ? NULL : fm_cuda_current();
 	const struct function *module;
-	bool news;
 
-	if (fm_cu_inside || !handle)
-		return;
 	pthread_mutex_lock(&all.lock);
 	module = library ? NULL : find(container);
-	news = !find(handle);
-	if (news)
+	if (!find(handle))
 		add((struct function){.handle = handle,
 			.container = module && module->alias ? module->container : container,
 			.ctx = ctx});
 	pthread_mutex_unlock(&all.lock);
-	if (news && atomic_load(&fm_cuda_sets_live))
-		fm_cuda_load(handle);
+}
+
+void fm_cuda_function_got(const void *container, bool library, const void *handle)
+{
+	CUcontext ctx;
+
+	if (fm_cu_inside || !handle)
+		return;
+	if (!find(handle)) {
+		ctx = library ? NULL : fm_cuda_current();
+		if (!library && !ctx)
+			return;
+		note(container, library, handle, ctx);
+	}
+	if (atomic_load(&fm_cuda_sets_live))
+		fm_cuda_load(handle); /* unless it is loaded there */
 }
 
 void fm_cuda_functions_module(CUlibrary library, CUmodule module)
@@ -104,6 +113,16 @@ void fm_cuda_functions_unload(const void *container)
 static bool is_in(const struct function *f, const void *ctx)
 {
 	return f->ctx && f->ctx == ctx;
+}
+
+bool fm_cuda_functions_any(void)
+{
+	bool any;
+
+	pthread_mutex_lock(&all.lock);
+	any = all.first;
+	pthread_mutex_unlock(&all.lock);
+	return any;
 }
 
 void fm_cuda_functions_context_gone(CUcontext ctx)

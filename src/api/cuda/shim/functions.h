@@ -19,6 +19,7 @@ void fm_cuda_function_got(const void *container, bool library, const void *handl
 void fm_cuda_functions_module(CUlibrary library, CUmodule module);
 /* Before the driver's call that unloads it. */
 void fm_cuda_functions_unload(const void *container);
+bool fm_cuda_functions_any(void);
 void fm_cuda_functions_context_gone(CUcontext ctx);
 void fm_cuda_functions_fork_child(void);
 

@@ -460,8 +460,6 @@ static int make_all(struct fm_cuda_set *d)
 	d->n = d->set->host.g.n;
 	for (uint32_t i = 0; i < d->n; i++)
 		d->work[i] = (struct fm_cuda_set_task){.of = d, .task = i};
-	if (!d->graphs) /* what is launched for a capture waits for nothing */
-		fm_cuda_functions_load(d->ctx);
 	rc = make_gates(d);
 	if (rc)
 		return rc;
@@ -470,6 +468,10 @@ static int make_all(struct fm_cuda_set *d)
 		end_gates(d);
 		return fm_gpu_fail(d->set, rc, "a process has %u sets at a time at most", SETS);
 	}
+	/* Behind that the program's threads load what they get. What is launched for a capture
+	 * waits for nothing. */
+	if (!d->graphs)
+		fm_cuda_functions_load(d->ctx);
 	rc = make_rest(d);
 	if (rc) {
 		end_gates(d);

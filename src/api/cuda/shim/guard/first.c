@@ -139,18 +139,23 @@ static fm_cu_result load(CUfunction f)
 	return ask ? ask(&registers, REGISTERS, f) : FM_CU_ERROR_NOT_SUPPORTED;
 }
 
+/* Another thread may be in a capture that allows no such call. */
 fm_cu_result fm_cuda_load_now(const void *function)
 {
+	const struct fm_cu_driver *cu = fm_cuda_driver();
 	fm_cu_result (*function_of)(CUfunction * f, CUkernel k) =
 		(fm_cu_result(*)(CUfunction *, CUkernel))fm_cuda_symbol("cuKernelGetFunction");
 	CUfunction f = (CUfunction)(uintptr_t)function;
 	fm_cu_result rc;
+	int mode;
 
-	fm_cu_inside++;
+	if (!cu)
+		return FM_CU_ERROR_NOT_SUPPORTED;
+	mode = fm_cu_enter(cu);
 	rc = load(f);
 	if (rc && function_of && !function_of(&f, (CUkernel)(uintptr_t)function))
 		rc = load(f);
-	fm_cu_inside--;
+	fm_cu_leave(cu, mode);
 	return rc;
 }
 
