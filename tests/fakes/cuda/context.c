@@ -65,8 +65,10 @@ void fk_ctx_kill(CUcontext ctx)
 			s->live = false;
 	fk_captures_ctx_gone(ctx);
 	fk_events_ctx_gone(ctx);
-	fk_modules_ctx_gone(ctx);
-	fk_memory_ctx_gone(ctx);
+	if (!fk.lost) { /* else its threads may be in the middle of kernels, which nothing ends */
+		fk_modules_ctx_gone(ctx);
+		fk_memory_ctx_gone(ctx);
+	}
 	fk_memory_give(ctx->dev, ctx->bytes);
 	ctx->bytes = 0;
 }

@@ -279,7 +279,8 @@ fm_cu_result cuModuleUnload(CUmodule module)
 	if (module->library)
 		return fk_leave(CU_NOT_PERMITTED);
 	fk_wait_device();
-	fk_module_free(module);
+	if (!fk.lost) /* its kernels may be at work still */
+		fk_module_free(module);
 	return fk_leave(FM_CU_SUCCESS);
 }
 
