@@ -508,6 +508,20 @@ class Fermata:
         self.cli("resume", str(w.pid))
         w.advances()
 
+    def strict_and_lax(self, w):
+        """A set that was resident when a strict daemon came is so no more, goes on, and stops; under a lax one it is so again."""
+        w.advances()
+        for strict, resident in ("yes", False), ("no", True):
+            self.become(f"[security]\nstrict = {strict}\n")
+            self.knows(w.pid)
+            told = lambda: next(q["set"] for q in self.group(w.pid)["queues"] if "set" in q)
+            eventually("the resident goes, or is there again", lambda: told()["resident"] == resident)
+            w.advances()
+            self.cli("suspend", str(w.pid))
+            w.stands()
+            self.cli("resume", str(w.pid))
+            w.advances()
+
     def set_idles(self, p, times):
         """A program of sets (cuda_gpu_set.h, idle()) beside one that always has work: its group has none, and no turn, each time."""
         beside, after = self.cuda_worker(), 0

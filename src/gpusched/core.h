@@ -59,8 +59,8 @@
  *
  * Stopped. A stop is a row of decisions that find `park` to be FM_GS_STOP_PARK: from the time of
  * the first of them to that of the first one behind them, which may open gates. Each decision reads
- * `park` once, for this and for its gates, so none opens a gate in a stop. Of the jobs that are
- * missed, those whose deadline is in a stop, whichever, count once more. All of that is the
+ * `park` once, for this and for its gates, so none opens a gate in a stop. A
+ * missed job counts once more if its deadline is in a stop, whichever that is. All of that is the
  * decider's, at its own times: the host writes the word `park` alone, which has no order with
  * others to keep. So a stop begins and ends later by as much as it takes to be heard of.
  *

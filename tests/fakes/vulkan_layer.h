@@ -6,6 +6,7 @@
  * two look-ups.
  */
 #pragma once
+#include "vulkan_link.h"
 #include <string.h>
 #include <vulkan/vk_layer.h>
 #include <vulkan/vulkan.h>
@@ -20,15 +21,6 @@ static VkDevice the_device;
 /* The instance's. To be looked up while the instance is made: later the loader gives the uppermost
  * layer's. */
 #define NEXT_OF_INSTANCE(symbol) ((PFN_##symbol)next_instance(the_instance, #symbol))
-
-/* The first struct of the chain that is the loader's, and of this kind. */
-#define LINK(layer_info, type, info)                                                      \
-	({                                                                                \
-		layer_info *l_ = (layer_info *)(info)->pNext;                             \
-		while (l_ && (l_->sType != (type) || l_->function != VK_LAYER_LINK_INFO)) \
-			l_ = (layer_info *)l_->pNext;                                     \
-		l_;                                                                       \
-	})
 
 static inline VkResult create_instance(
 	const VkInstanceCreateInfo *info, const VkAllocationCallbacks *allocator, VkInstance *out)

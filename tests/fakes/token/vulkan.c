@@ -9,6 +9,7 @@
  * Timeline semaphores are switched on where nothing in the program's chain speaks of them. Of a
  * batch's own chain the values of semaphores are kept. For programs of Vulkan 1.2 and later.
  */
+#include "../vulkan_link.h"
 #include "token.h"
 #include <string.h>
 #include <vulkan/vk_layer.h>
@@ -404,15 +405,6 @@ static void token_vkGetPhysicalDeviceProperties2(
 }
 
 /* --- instances and devices --- */
-
-/* The first struct of the chain that is the loader's, whose kind it is. */
-#define LINK(layer_info, type, info)                                                      \
-	({                                                                                \
-		layer_info *l_ = (layer_info *)(info)->pNext;                             \
-		while (l_ && (l_->sType != (type) || l_->function != VK_LAYER_LINK_INFO)) \
-			l_ = (layer_info *)l_->pNext;                                     \
-		l_;                                                                       \
-	})
 
 static void open_token(void)
 {

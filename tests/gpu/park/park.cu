@@ -14,6 +14,7 @@
  * usage: park [MILLISECONDS of each row]
  * build: nvcc -O2 -std=c++17 -arch=sm_90 -o park park.cu -lcuda
  */
+#include "../check.cuh"
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -30,15 +31,6 @@
 #define KERNELS 20
 #define LATE_US 200000.0
 #define WAVES 16 /* of a plain best-effort kernel, 8 blocks a multiprocessor each */
-
-#define CHECK(x)                                                                       \
-	do {                                                                           \
-		int rc_ = (int)(x);                                                    \
-		if (rc_) {                                                             \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #x, rc_); \
-			_exit(1);                                                      \
-		}                                                                      \
-	} while (0)
 
 struct shared { /* of the device */
 	unsigned next; /* the number of the next best-effort block */

@@ -14,6 +14,7 @@
  * usage: word [TIMES of each row]
  * build: nvcc -O2 -std=c++17 -arch=sm_90 -rdc=true -o word word.cu -lcudadevrt -lcuda
  */
+#include "../check.cuh"
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -26,15 +27,6 @@
 
 #define THREADS 1024
 #define WAVES   40 /* two blocks a multiprocessor each */
-
-#define CHECK(x)                                                                         \
-	do {                                                                             \
-		int rc_ = (int)(x);                                                      \
-		if (rc_) {                                                               \
-			fprintf(stderr, "%s:%d: %s: %d\n", __FILE__, __LINE__, #x, rc_); \
-			_exit(1);                                                        \
-		}                                                                        \
-	} while (0)
 
 struct told { /* in memory of the host */
 	volatile unsigned begun, seen, ended;

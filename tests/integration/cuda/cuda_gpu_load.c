@@ -13,7 +13,7 @@
  *   ms by "edf" and by "fixed-priority" (rate monotonic): how many the analysis admits, deadlines
  *   missed in those, by "edf" in all, by "fixed-priority" in all, and jobs by "edf"
  * - jobs KIND PERIOD-US US SECONDS: jobs with a period: P50, P99 and maximum of the responses in
- *   us. KIND 0 a set whose jobs the host releases, 1 a set with a period, 2 no set
+ *   us. KIND 0: the host releases the jobs of a set; 1: a set has the period; 2: no set
  */
 #include "cuda_gpu_rows.h"
 

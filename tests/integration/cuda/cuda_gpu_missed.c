@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A set with one task, whose deadline passes a nanosecond behind its release, so each job is late:
+ * A set with one task. A deadline passes a nanosecond behind the release, so each job is late:
  * usage: cuda_gpu_missed ENGINE [resident]. It is told what to do line by line, as
  * tests/integration/library/set_client.c is:
  *

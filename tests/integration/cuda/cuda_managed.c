@@ -28,7 +28,7 @@
  *                that are none. Each is answered by a line, "answer WHAT: ERROR"
  *   oddpools 0   the same for memory in the order of streams, and of pools
  *   oddnames 0   the same for the older handles; oddadvice N: advice about block N, and prefetches
- *   oddlaunch 0  the same for buffers of parameters whose size is not that of the kernel's
+ *   oddlaunch 0  the same for buffers of parameters of another size than the kernel's
  *   fill SEED    all blocks, by copies and kernels
  *   check SEED   all blocks hold that
  *   ask 0        what the driver says of the blocks must be what it says of its own memory

@@ -160,16 +160,7 @@ def the_daemon_dies_while_the_set_stands(stack):
 def a_strict_daemon_that_comes_later_has_no_resident(stack):
     fermata = world(stack, config=LAX)
     w = worker(fermata, kind="resident-worker")
-    w.advances()
-    for config, resident in ("[security]\nstrict = yes\n", False), (LAX, True):
-        fermata.become(config)
-        fermata.knows(w.pid)
-        eventually("chains stay no more, or stay again", lambda: queue(fermata, w)["set"]["resident"] == resident)
-        w.advances()
-        fermata.cli("suspend", str(w.pid))
-        w.stands()
-        fermata.cli("resume", str(w.pid))
-        w.advances()
+    fermata.strict_and_lax(w)
     w.finish()
 
 

@@ -177,16 +177,7 @@ def in_strict_mode_it_does_not_start(stack):
 def a_strict_daemon_that_comes_later_has_no_resident(stack):
     fermata = world(stack)
     w = worker(fermata)
-    w.advances()
-    for config, resident in (STRICT, False), (LAX, True):
-        fermata.become(config)
-        fermata.knows(w.pid)
-        eventually("the resident goes, or is there again", lambda: queue(fermata, w)["set"]["resident"] == resident)
-        w.advances()
-        fermata.cli("suspend", str(w.pid))
-        w.stands()
-        fermata.cli("resume", str(w.pid))
-        w.advances()
+    fermata.strict_and_lax(w)
     fermata.become(STRICT)
     fermata.knows(w.pid)
     fermata.stands_without_a_daemon(w)

@@ -132,8 +132,8 @@ struct fm_cuda_loading {
 };
 FM_COLD struct fm_cuda_loading fm_cuda_load_begin(const void *what);
 FM_COLD void fm_cuda_load_end(struct fm_cuda_loading l, fm_cu_result rc);
-/* Loads the code of a function, which may be a CUkernel. The second is for who has begun a call
- * that waits. */
+/* Both load the code of a function, which may be a CUkernel. The second does so within a call that
+ * waits and has begun. */
 FM_COLD void fm_cuda_load(const void *function);
 FM_COLD fm_cu_result fm_cuda_load_now(const void *function);
 #define FM_CUDA_LOADING(what, call)                                         \
